@@ -27,7 +27,7 @@ import (
 // of another would promise coins twice.
 //
 //	quantity                                                   safe   belief
-//	what a wallet may spend of each balance                    low    AtLeast; no more than is stored if Alone
+//	what a wallet may spend of each balance                    low    AtLeast, unless Alone
 //	its balances, to diagnose, to show, to limit a fee         low    Account
 //	that it runs low, to refill it, and at which block         -      Seen: enough nodes must show it
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
@@ -41,9 +41,9 @@ import (
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
-//	tip                                                        low    Fees: the middle, the lower of two; of three, two that agree
-//	gas of a call                                              high   Estimate; of three, the higher of two that are alike
-//	gas of a transfer at its dearest                           high   WorstCase: Estimate, but of two nodes as its comment says
+//	tip                                                        low    Fees: the middle; of three, two that agree
+//	gas of a call                                              high   Estimate; of three, two that are alike
+//	gas of a transfer at its dearest                           high   WorstCase
 func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	sorted := slices.SortedFunc(slices.Values(answers), safest)
 	return sorted[max(0, len(sorted)-configured/2-1)]
@@ -58,8 +58,8 @@ func enough(n, configured, silent int) bool {
 // configured nodes, one may.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
-// Alone reports that one node of three or more gave the only answer. It may be the bad one: a wallet may then spend no
-// more than the tables say.
+// Alone reports that one node of three or more gave the only answer. It may be the bad one: it raises neither what a
+// wallet may spend nor its ceiling.
 func (n Nodes) Alone(answers int) bool { return answers == 1 && len(n) > 2 }
 
 // AtLeast returns the highest amount of at least one conclusion that enough nodes reach. If too few

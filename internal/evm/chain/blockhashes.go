@@ -51,7 +51,6 @@ func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Ha
 	return hashes, err
 }
 
-// ask fills the answers about blocks that nobody has asked for.
 func (b *blockHashes) ask(ctx context.Context, node Node, numbers []uint64) {
 	hashes, err := node.BlockHashes(ctx, numbers)
 	b.mu.Lock()

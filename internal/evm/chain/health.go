@@ -194,7 +194,6 @@ type Health struct {
 	Slowest time.Duration
 }
 
-// Health returns the health of each watched node.
 func (n Nodes) Health() []Health {
 	var all []Health
 	for _, node := range n {

@@ -296,7 +296,6 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 	return r, gave && r.Block <= t.Final
 }
 
-// testify reads receipts from the view's node.
 func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	receipts, err := v.Node.Receipts(ctx, hashes)
 	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
@@ -306,7 +305,6 @@ func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	return t, err
 }
 
-// compare compares a node's final receipt with the other nodes' receipts and blocks.
 func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	a := Agreement{Receipt: receipt}
 	for _, t := range testimonies {
@@ -322,8 +320,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 		case !gave && t.whole && !block.IsZero():
 			says = "no receipt"
 		case final && !block.IsZero():
-			a.By = append(a.By, t.View)
-			if r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
+			if a.By = append(a.By, t.View); r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
 				a.Fee = nil
 			}
 		}
@@ -335,7 +332,6 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	return a
 }
 
-// Names returns the names of the views' nodes.
 func (v Views) Names() (names []string) {
 	for _, view := range v {
 		names = append(names, view.Name())
@@ -442,7 +438,6 @@ func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Durat
 
 func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
 
-// unavailable is the error of a query that no node answered.
 func unavailable(errs []error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 }

@@ -19,7 +19,6 @@ type Receipt struct {
 	Reason    string // the contract's, for people, if it reverted and a node gave it
 }
 
-// String describes r for logs.
 func (r Receipt) String() string {
 	status := 0
 	if r.Succeeded {
@@ -142,7 +141,6 @@ func (r Receipt) transfers() (all []Transfer) {
 	return all
 }
 
-// Transfer returns the transfer that l records, or false.
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false

@@ -36,15 +36,13 @@ type MinedTx struct {
 	Signed   bool      // the node has shown the signature of From's key; not compared between nodes
 }
 
-// String describes l for errors.
 func (l LoggedTransfer) String() string {
-	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
+	return fmt.Sprint(l.Amount, " units from ", l.From, " to ", l.To, " by ", l.Tx, " in block ", l.Block, " ", l.BlockHash)
 }
 
 // Noop reports whether tx only used up its nonce and moved neither ether nor a token.
 func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
 
-// String describes tx for errors.
 func (tx MinedTx) String() string {
 	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
 }
@@ -55,11 +53,7 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
 		return 0, unavailable(h.errs)
 	}
-	final := h.heads[0].Final
-	for _, head := range h.heads {
-		final = min(final, head.Final)
-	}
-	return final, nil
+	return slices.Min(h.answered().numbers(func(v View) uint64 { return v.Final })), nil
 }
 
 // Transfers returns the transfers of a token out of wallets in the final blocks from first to last.
@@ -156,7 +150,6 @@ func agreedOn[T comparable](ctx context.Context, nodes Nodes, subject string, as
 	return value, err
 }
 
-// differ returns the index of the first difference, or -1.
 func differ[T comparable](a, b []T) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

@@ -41,7 +41,6 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 	return x, nil
 }
 
-// failure returns the merchant's text for an answer of the given status, "" for a success.
 func failure(status int) string {
 	switch {
 	case status/100 == 2:

@@ -21,7 +21,6 @@ type Ref struct {
 	Delivery string // "dlv_…"
 }
 
-// String returns the job: mode, merchant, endpoint and delivery between slashes.
 func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
@@ -110,10 +109,8 @@ type Attempt struct {
 	Response   string        // the first 1,024 bytes of the answer as UTF-8 text
 }
 
-// Succeeded reports whether the endpoint took the message.
 func (a Attempt) Succeeded() bool { return a.StatusCode/100 == 2 }
 
-// LastAttempt returns the newest attempt; ok is false when there is none.
 func (d Delivery) LastAttempt() (a Attempt, ok bool) {
 	if len(d.Attempts) == 0 {
 		return Attempt{}, false
@@ -127,7 +124,11 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
-// due returns d with its next attempt after a wait that begins now.
+func (d Delivery) ended(s DeliveryStatus, at time.Time) Delivery {
+	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, at
+	return d
+}
+
 func (d Delivery) due(now time.Time, wait time.Duration) Delivery {
 	d.NextAttemptAt, d.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
 	return d
@@ -150,10 +151,9 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 	if _, err := io.ReadFull(random, salt[:]); err != nil {
 		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
 	}
-	return Delivery{
-		Ref: Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, Event: ev, Status: Pending,
-		NextAttemptAt: now, CreatedAt: now, Parked: true,
-	}, nil
+	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, ev)
+	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
+	return d, nil
 }
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ

@@ -53,11 +53,10 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a 
 		return e, nil
 	}
 	if e.QuietSince.IsZero() {
-		since, err := d.lastSuccess(ctx, e)
-		if err != nil {
+		var err error
+		if e.QuietSince, err = d.lastSuccess(ctx, e); err != nil {
 			return Endpoint{}, err
 		}
-		e.QuietSince = since
 	}
 	if a.StatusCode == http.StatusGone {
 		e.Status = Disabled
@@ -80,18 +79,16 @@ func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, err
 	if err != nil {
 		return time.Time{}, err
 	}
-	last := e.EnabledAt
-	found := len(recent) < successScan
+	last, found := e.EnabledAt, len(recent) < successScan
 	for _, r := range recent {
 		if a, ok := r.LastAttempt(); ok && r.Status == Delivered {
-			found = true
-			if a.At.After(last) {
+			if found = true; a.At.After(last) {
 				last = a.At
 			}
 		}
 	}
 	if !found {
-		return instant(d.now), nil
+		last = instant(d.now)
 	}
 	return last, nil
 }

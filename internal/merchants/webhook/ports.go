@@ -38,8 +38,8 @@ type DeliveryStore interface {
 	// back as Deleted. A missing delivery is ErrDeliveryNotFound, which comes with the endpoint.
 	Load(ctx context.Context, r Ref) (Endpoint, Delivery, error)
 
-	// Record stores the Status, Attempts, NextAttemptAt, Parked and EndedAt of d, and returns d, if the stored delivery has
-	// the given number of attempts and is Pending; a d that is Delivered may follow any status but Delivered.
+	// Record stores the Status, Attempts, NextAttemptAt, Parked and EndedAt of d, and returns d, if the stored delivery
+	// has the given number of attempts and is Pending; a d that is Delivered may follow any status but Delivered.
 	// Otherwise it stores nothing and returns the stored delivery with ErrConflict, or with nil if the stored one is
 	// d itself, from a write whose answer was lost. If none is stored, d is stored whole where attempts is 0; else
 	// the error is ErrDeliveryNotFound.
@@ -120,7 +120,6 @@ type SendError struct {
 
 func (e *SendError) Error() string { return e.Reason + ": " + e.Err.Error() }
 
-// Unwrap returns e.Err.
 func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.

@@ -39,11 +39,10 @@ func MintSecret(random io.Reader) (Secret, error) {
 // ParseSecret reads the text of a secret: "whsec_" and the padded base64 of its
 // key. It is for stores and receivers; the error does not repeat the text.
 func ParseSecret(text string) (Secret, error) {
-	s := Secret{text: text}
-	if _, err := s.key(); err != nil {
+	if _, err := (Secret{text: text}).key(); err != nil {
 		return Secret{}, err
 	}
-	return s, nil
+	return Secret{text: text}, nil
 }
 
 // ParseStored reads the text that Stored returned: a plain or a sealed secret.
@@ -69,19 +68,15 @@ func unsealed(text string) ([]byte, error) {
 // Reveal returns the text that the merchant is shown once, "" of a sealed secret.
 func (s Secret) Reveal() string { return s.text }
 
-// IsZero reports whether s is no secret.
 func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
-// String returns a placeholder.
 func (s Secret) String() string { return secretPrefix + "…" }
 
-// GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText returns a placeholder, so that a log line or an endpoint encoded by mistake does not show the secret.
+// MarshalText keeps a log line, or an endpoint encoded by mistake, from showing the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// key returns the decoded bytes, with which HMAC is keyed.
 func (s Secret) key() ([]byte, error) {
 	if s.text == "" && s.sealed != "" {
 		return nil, errors.New("the webhook secret is sealed: give the process the key in KMS")

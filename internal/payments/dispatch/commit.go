@@ -252,20 +252,20 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
 	if tx.Raw == nil { // a faster process signed it: only the pending transaction has the bytes
-		stored, err := d.Store.PendingTx(ctx, tx.ID, tx.Nonce)
-		if err != nil {
+		var err error
+		if tx, err = d.Store.PendingTx(ctx, tx.ID, tx.Nonce); err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
 			return
 		}
-		tx = stored
 	}
 	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) { return d.predecessors(ctx, tx) })
+	log := d.Log.With("payment", p.ID, "class", reply.Class, "reply", reply.Detail)
 	switch reply.Class {
 	case chain.Accepted, chain.Known:
 	case chain.Funds, chain.Wrong, chain.Replacement:
-		d.Log.ErrorContext(ctx, "broadcast refused", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+		log.ErrorContext(ctx, "broadcast refused")
 	default:
-		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+		log.WarnContext(ctx, "broadcast left to check-receipts")
 	}
 }
 

@@ -63,8 +63,11 @@ func TestOneNodeCountsMore(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d"} { // as many as the window has
 		must.Get(p.send(key))(t)
 	}
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || must.Get(p.Tables.Wallet(t.Context(), walletOf(first)))(t).Ceiling != 4 {
-		t.Errorf("beyond the ceiling: %v", err)
+	for _, p.bad.alone = range []bool{false, true} {
+		_, err := p.pay()
+		if w := must.Get(p.Tables.Wallet(t.Context(), walletOf(first)))(t); !errors.Is(err, dispatch.ErrUnavailable) || w.Ceiling != 4 {
+			t.Errorf("beyond the ceiling, alone: %t: %v, %d", p.bad.alone, err, w.Ceiling)
+		}
 	}
 }
 

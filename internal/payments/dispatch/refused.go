@@ -24,7 +24,7 @@ func isRefusal(err error) bool {
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	var ceiling uint64
-	if err == nil {
+	if err == nil && !d.Nodes.Alone(len(views)) {
 		ceiling = d.Nodes.Mined(views) + d.Window
 	}
 	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil

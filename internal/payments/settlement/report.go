@@ -40,7 +40,6 @@ type Spent struct {
 	Fee    token.Amount // wei
 }
 
-// spend records the fee of a settled transaction, if known.
 func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
 	if fee != nil {
 		r.Spent = append(r.Spent, Spent{s.Address, s.Noop(), *fee})
@@ -56,7 +55,6 @@ type Funds struct {
 	Gap     uint64       // nonces given out and not mined
 }
 
-// add adds another wallet of the same round.
 func (r *Report) add(o Report) {
 	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
 	r.Confirmed += o.Confirmed

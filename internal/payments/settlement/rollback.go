@@ -65,14 +65,12 @@ func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *stor
 	}
 	lack := found.Other + found.Lack
 	overdue = lack > 0 && s.age(known.Seen) >= absentFor
-	level, message := slog.LevelWarn, "nodes lack a block that was final"
+	level, message, is := slog.LevelWarn, "nodes lack a block that was final", absent
 	switch {
 	case heads.Enough(found.Other, silent), overdue && found.Have == 0 && heads.Enough(lack, silent):
 		level, message, is = slog.LevelError, "the chain is behind the tables: payments are refused", gone
 	case found.Have > 0:
 		is = doubtful
-	default:
-		is = absent
 	}
 	if lack > 0 {
 		s.Log.Log(ctx, level, message, "block", known.Final.Number, "hash", known.Final.Hash,
