@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,12 +89,16 @@ func survives(t *testing.T, program []string) {
 	must.OK(t, free.Close())
 	behind := must.Get(url.Parse(api.URL))(t)
 	var cut atomic.Bool
-	paid := make(chan struct{}, 100)
+	paid, noted := map[string]chan struct{}{}, map[string]func(){} // by Idempotency-Key
+	for _, id := range []string{"1", "2"} {
+		key, first := must.Get(remit.Key("order " + id))(t), make(chan struct{})
+		paid[id], noted[key] = first, sync.OnceFunc(func() { close(first) })
+	}
 	proxy := httputil.NewSingleHostReverseProxy(behind)
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		if answer.Request.URL.Path == "/send-payment" {
-			defer func() { paid <- struct{}{} }()
-			if cut.Load() {
+			defer noted[answer.Request.Header.Get("Idempotency-Key")]()
+			if cut.Swap(false) {
 				s.kill()
 				return io.ErrUnexpectedEOF
 			}
@@ -108,14 +113,14 @@ func survives(t *testing.T, program []string) {
 		"ORDERS=" + filepath.Join(t.TempDir(), "orders"), "PYTHONPATH=" + must.Get(filepath.Abs("python"))(t), "PYTHONDONTWRITEBYTECODE=1"}
 	s.start(t)
 	t.Cleanup(func() { s.kill() })
-	for id, before := range map[string]bool{"1": true, "2": false} { // the answer, or only the webhook
+	for _, id := range []string{"1", "2"} {
+		before := id == "1" // the answer, or only the webhook
 		cut.Store(before)
 		order := fmt.Sprintf(`{"id":%q,"to":"0x2222222222222222222222222222222222222222","amount":"2500000"}`, id)
 		if answer, err := http.Post(s.url+"/orders", "application/json", strings.NewReader(order)); err == nil {
 			_ = answer.Body.Close()
 		} // else it was killed before its answer
-		<-paid
-		cut.Store(false)
+		<-paid[id]
 		if !before {
 			time.Sleep(100 * time.Millisecond) // in which it takes the answer
 			s.kill()
@@ -123,9 +128,11 @@ func survives(t *testing.T, program []string) {
 		s.start(t)
 		s.await(t, id)
 	}
-	if _, err := http.Post(s.url+"/hook", "application/json", strings.NewReader(`{"data":{"reference":"3","status":"confirmed"}}`)); err != nil {
-		t.Error(err)
+	forged := must.Get(http.Post(s.url+"/hook", "application/json", strings.NewReader(`{"data":{"reference":"1","status":"failed"}}`)))(t)
+	if _ = forged.Body.Close(); forged.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a forged webhook got %s", forged.Status)
 	}
+	s.await(t, "1")
 	var made []string
 	for p, err := range api.List(t.Context(), nil) {
 		must.OK(t, err)
