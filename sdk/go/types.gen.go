@@ -571,6 +571,9 @@ type AmountInput = json.Number
 // AmountText The digits of the number beside it, for programs whose numbers are smaller.
 type AmountText = string
 
+// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+type Asset = string
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -757,8 +760,11 @@ type EventPayment struct {
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
-	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int64     `json:"block_number"`
+	AmountText AmountText `json:"amount_text"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset       Asset  `json:"asset"`
+	BlockNumber *int64 `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -1020,8 +1026,11 @@ type Payment struct {
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
-	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int64     `json:"block_number"`
+	AmountText AmountText `json:"amount_text"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset       Asset  `json:"asset"`
+	BlockNumber *int64 `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`

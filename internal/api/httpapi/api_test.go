@@ -397,7 +397,7 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if err != nil {
 		return dispatch.Result{}, err
 	}
-	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()))
+	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()).AssignedTo(ownWallet, chain.Tx{ChainID: 84532}))
 	switch {
 	case err != nil:
 		return dispatch.Result{}, err

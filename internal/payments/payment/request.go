@@ -18,6 +18,7 @@ type Request struct {
 	To             token.Address     // zero in a batch of several entries
 	Amount         token.Amount      // of all entries together
 	Entries        []Entry           // of a batch; nil: one payment
+	Asset          token.Coin        // zero: the stack's default
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
@@ -70,8 +71,8 @@ func (r Request) GuardID(chainID uint64, asset token.Address) string {
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount, reference and metadata, or entries in their
-// order, in any order of fields and spelling of numbers. Two requests under one key must have the same one. A batch
-// of one is another request than one payment.
+// order, in any order of fields and spelling of numbers, and an asset that is not the default. Two requests under one
+// key must have the same one. A batch of one is another request than one payment.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
@@ -81,6 +82,9 @@ func (r Request) Fingerprint() string {
 			amount := e.Amount.Bytes32()
 			parts = append(parts, string(e.To[:]), string(amount[:]), e.Reference)
 		}
+	}
+	if r.Asset != (token.Coin{}) {
+		parts = append([]string{"asset", r.Asset.String()}, parts...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		parts = append(parts, name, r.Metadata[name])

@@ -30,6 +30,9 @@ Timestamp: TypeAlias = str
 Mode: TypeAlias = Literal['test', 'live']
 
 
+Asset: TypeAlias = str
+
+
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 
@@ -302,6 +305,7 @@ class EventPayment(TypedDict):
     amount_text: AmountText
     idempotency_key: str | None
     network_fee_text: AmountText | None
+    asset: Asset
     previous_status: PaymentStatus
 
 
@@ -420,6 +424,7 @@ class Payment(TypedDict):
     amount_text: AmountText
     idempotency_key: str | None
     network_fee_text: AmountText | None
+    asset: Asset
 
 
 class TransactionList(TypedDict):

@@ -32,6 +32,8 @@ export type components = {
          * @enum {string}
          */
         Mode: "test" | "live";
+        /** @description The CAIP-19 name of a token on a chain. An address in a request may be in any case. */
+        Asset: string;
         /**
          * @description `confirmed` and `failed` are final.
          * @enum {string}
@@ -81,6 +83,7 @@ export type components = {
             /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
             idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
+            asset: components["schemas"]["Asset"];
         };
         /**
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
@@ -536,6 +539,7 @@ export type components = {
             /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
             idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
+            asset: components["schemas"]["Asset"];
             previous_status: components["schemas"]["PaymentStatus"];
         };
         RecipientEvent: {
@@ -677,6 +681,7 @@ export type AddressInput = components['schemas']['AddressInput'];
 export type Hash = components['schemas']['Hash'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Mode = components['schemas']['Mode'];
+export type Asset = components['schemas']['Asset'];
 export type PaymentStatus = components['schemas']['PaymentStatus'];
 export type Payment = components['schemas']['Payment'];
 export type Progress = components['schemas']['Progress'];
