@@ -71,7 +71,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(recovered{a.payments})
+	e := httpapi.ListTransactions(recovered{a.payments}, a.readAssets)
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
@@ -221,7 +221,7 @@ func TestEmptyPages(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)
 	read := &budgeted{Store: a.payments}
-	a.only(httpapi.ListTransactions(read))
+	a.only(httpapi.ListTransactions(read, a.readAssets))
 	page := a.list("status=pending&limit=1")
 	if len(page.Data) != 0 || !page.HasMore {
 		t.Fatalf("%+v", page)
@@ -444,7 +444,7 @@ func TestNodesOfABalance(t *testing.T) {
 			for _, n := range test.nodes {
 				nodes = append(nodes, n)
 			}
-			a.only(httpapi.GetBalance(nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
+			a.only(httpapi.GetBalance(a.readAssets, func(context.Context, token.Coin) (chain.Nodes, error) { return nodes, nil }))
 			a.get("/balance/"+alice).want(t, test.status, test.part, "!arn:")
 			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {
 				t.Errorf("the first node was asked %d times for it, want %d", test.nodes[0].asked, test.asked)

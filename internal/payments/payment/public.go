@@ -57,7 +57,7 @@ func (p Payment) Public() Public {
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), FeeUnit: p.feeUnit(),
 		AmountText: p.Amount.String(), Key: given(p.IdempotencyKey), FeeText: token.Text(p.Fee),
-		Asset: token.Coin{ChainID: p.Tx.ChainID, Contract: p.Token.Contract}.String(),
+		Asset: p.Coin().String(),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}

@@ -31,7 +31,9 @@ type Request struct {
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   DailyLimit   // of the key; zero: none
-	Book    bool         // only active entries of the merchant's address book are paid
+	// The key does not pay the request's asset.
+	OtherAsset bool
+	Book       bool // only active entries of the merchant's address book are paid
 	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
 	Guard time.Duration
 
@@ -41,7 +43,7 @@ type KeyLimits struct {
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.
 type DailyLimit struct {
-	Key    string       // "key_…"; empty: the merchant
+	Key    string       // "key_…"; empty: the merchant; an asset's name: the merchant in an asset that is not the default
 	Amount token.Amount // in all; zero: any
 	Count  uint64       // of payments; zero: any
 }
