@@ -3,6 +3,7 @@ package apikey
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -29,6 +30,24 @@ func (t Terms) Of(asset token.Coin) AssetTerms {
 		return t.AssetTerms
 	}
 	return t.Assets[asset.String()]
+}
+
+// With returns t with other limits of an asset, of the default if it is that or zero.
+func (t Terms) With(asset, standard token.Coin, limits AssetTerms) Terms {
+	if asset == standard || asset == (token.Coin{}) {
+		t.AssetTerms = limits
+		return t
+	}
+	t.Assets = maps.Clone(t.Assets)
+	if limits == (AssetTerms{}) {
+		delete(t.Assets, asset.String())
+		return t
+	}
+	if t.Assets == nil {
+		t.Assets = map[string]AssetTerms{}
+	}
+	t.Assets[asset.String()] = limits
+	return t
 }
 
 // ErrSuspended reports a request of a merchant that is suspended.
