@@ -266,7 +266,7 @@ const Settle Option = 1
 // started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order, options ...Option) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
-	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference}, options)
+	return c.pay(ctx, intent, order, Batch{order.Asset, order.Metadata, []Entry{entry}, order.Reference}, options)
 }
 
 // PayMany is Pay of a batch, which is one payment.
@@ -435,10 +435,17 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 		return Payment{}, k.unknown()
 	case err == nil && len(found.Data) == 0 && !reused:
 		return Payment{}, refusal
-	case len(found.Data) > 0 && same(other.Asked, found.Data[0]):
-		return found.Data[0], nil
 	case len(found.Data) > 0:
 		other.Stored = &found.Data[0]
+	}
+	switch p := other.Stored; {
+	case p != nil && same(other.Asked, *p) && reused && other.Asked.Asset == "": // of the default asset? The API knows
+		made, err := k.post(key, body, false)
+		if _, is := errors.AsType[*Refused](err); !is {
+			return made, err
+		}
+	case p != nil && same(other.Asked, *p):
+		return *p, nil
 	}
 	return Payment{}, other
 }
@@ -446,7 +453,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 // same reports whether a stored payment matches the request.
 func same(asked Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
-	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
+	return (asked.Asset == "" || strings.EqualFold(asked.Asset, p.Asset)) && asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
 		slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
 			return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
 		})

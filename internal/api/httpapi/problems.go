@@ -85,6 +85,10 @@ var problems = []struct {
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
 		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
+	{dispatch.ErrOtherAsset, refusal(http.StatusForbidden, "key_not_permitted",
+		"Your API key pays another asset: GET /api-keys/self names it. Nothing was paid.")},
+	{dispatch.ErrAssetClosed, badRequest("asset_closed",
+		"The operator of this service has closed this asset. Nothing was paid. GET /assets says which are open.")},
 	{dispatch.ErrGuardedBatch, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key has a repeat guard, and pays no batches. Send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrSimilarPending, problem{status: http.StatusTooManyRequests, code: "similar_in_progress", retryAfter: 1,

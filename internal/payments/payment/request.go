@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -18,6 +19,7 @@ type Request struct {
 	To             token.Address     // zero in a batch of several entries
 	Amount         token.Amount      // of all entries together
 	Entries        []Entry           // of a batch; nil: one payment
+	Asset          token.Coin        // zero: the stack's default
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
@@ -30,7 +32,9 @@ type Request struct {
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   DailyLimit   // of the key; zero: none
-	Book    bool         // only active entries of the merchant's address book are paid
+	// The key does not pay the request's asset.
+	OtherAsset bool
+	Book       bool // only active entries of the merchant's address book are paid
 	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
 	Guard time.Duration
 
@@ -40,10 +44,13 @@ type KeyLimits struct {
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.
 type DailyLimit struct {
-	Key    string       // "key_…"; empty: the merchant
+	Key    string       // "key_…"; empty: the merchant; an asset's name: the merchant in an asset that is not the default
 	Amount token.Amount // in all; zero: any
 	Count  uint64       // of payments; zero: any
 }
+
+// OfKey reports whether l is the limit of a key.
+func (l DailyLimit) OfKey() bool { return strings.HasPrefix(l.Key, "key_") }
 
 // Outputs returns the entries of a batch, or the one payment as the only one.
 func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }
@@ -70,8 +77,8 @@ func (r Request) GuardID(chainID uint64, asset token.Address) string {
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount, reference and metadata, or entries in their
-// order, in any order of fields and spelling of numbers. Two requests under one key must have the same one. A batch
-// of one is another request than one payment.
+// order, in any order of fields and spelling of numbers, and an asset that is not the default. Two requests under one
+// key must have the same one. A batch of one is another request than one payment.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
@@ -81,6 +88,9 @@ func (r Request) Fingerprint() string {
 			amount := e.Amount.Bytes32()
 			parts = append(parts, string(e.To[:]), string(amount[:]), e.Reference)
 		}
+	}
+	if r.Asset != (token.Coin{}) {
+		parts = append([]string{"asset", r.Asset.String()}, parts...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		parts = append(parts, name, r.Metadata[name])

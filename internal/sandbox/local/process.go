@@ -17,6 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -148,19 +150,21 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 	if err != nil {
 		return nil, err
 	}
+	assets := httpapi.OneAsset(stack.Asset{ChainID: s.chain.chainID, Token: s.chain.asset, Network: network})
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
 		httpapi.CreateAPIKey(keys, current),
 		httpapi.ListAPIKeys(keys),
 		httpapi.GetOwnAPIKey(keys, s.tables.payments, time.Now),
-		httpapi.IssueAPIKey(keys, events),
+		httpapi.IssueAPIKey(keys, events, assets),
 		httpapi.RotateAPIKey(keys, events),
 		httpapi.RevokeAPIKey(keys),
-		httpapi.SendPayment(payer, s.tables.payments, s.chain.asset),
-		httpapi.SendPayments(payer, s.tables.payments, s.chain.asset),
+		httpapi.SendPayment(payer, s.tables.payments, assets),
+		httpapi.SendPayments(payer, s.tables.payments, assets),
 		httpapi.GetTransaction(s.tables.payments),
-		httpapi.ListTransactions(s.tables.payments),
-		httpapi.GetBalance(s.chain.nodes, s.chain.asset, network, s.rules.ConfirmationRule),
-		httpapi.CreateRecipient(book, s.tables.payments, events, s.chain.asset, time.Now),
+		httpapi.ListTransactions(s.tables.payments, assets),
+		httpapi.GetBalance(assets, func(context.Context, token.Coin) (chain.Nodes, error) { return s.chain.nodes, nil }),
+		httpapi.ListAssets(assets),
+		httpapi.CreateRecipient(book, s.tables.payments, events, assets, time.Now),
 		httpapi.ListRecipients(book, time.Now),
 		httpapi.DeleteRecipient(book),
 		httpapi.CreateWebhook(endpoints),
