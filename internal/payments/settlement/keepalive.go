@@ -96,7 +96,8 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			return
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
-			p.about(s).ErrorContext(ctx, "broadcast refused", "class", reply.Class, "reply", reply.Detail)
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+				"class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			r.held[s.Nonce], r.taken = true, true
 		}
@@ -183,7 +184,8 @@ var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.Fee
 // rebroadcast sends an attempt to every node, also to nodes whose pools hold the nonce, and returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
-	p.about(s).InfoContext(ctx, "stuck nonce sent", "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+		"tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 	return reply
 }
 
@@ -257,7 +259,8 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 		hopeless = hopeless || b.class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
-		b.about(b.tx).ErrorContext(ctx, "payment cancelled: no node takes its bytes")
+		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address,
+			"payment", b.tx.Payment, "nonce", b.tx.Nonce)
 		tx, again = b.noop(ctx), stored.Cancel
 	}
 	tx = b.priced(tx)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -148,11 +147,6 @@ func (p *pass) steps(ctx context.Context) error {
 	}
 	p.compared = true
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
-}
-
-// about returns the log with a transaction's wallet, payment and nonce.
-func (p *pass) about(tx wallet.PendingTx) *slog.Logger {
-	return p.Log.With("wallet", tx.Address, "payment", tx.Payment, "nonce", tx.Nonce)
 }
 
 func (p *pass) tally(change func(*Report)) {

@@ -207,14 +207,16 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	if err != nil {
 		return false, err
 	}
-	p.about(s).WarnContext(ctx, "attempt found that the tables had lost", "tx", hash)
+	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment,
+		"nonce", s.Nonce, "tx", hash)
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
 // undecided counts a mined nonce that waits for the nodes to agree, logs why, and returns false.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) bool {
 	p.tally(func(r *Report) { r.Undecided++ })
-	p.about(s).WarnContext(ctx, "payment undecided: "+why, attributes...)
+	p.Log.WarnContext(ctx, "payment undecided: "+why,
+		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 	return false
 }
 
