@@ -14,12 +14,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is the most transactions that a round sends to one node again. It also stops after a block's time: a silent
-// node must not hold up the others.
+// resends is the most transactions that a round sends to one node again, within a block's time.
 const resends = 64
 
-// keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
-// waited too long and the market has gone up.
+// keepAlive keeps unmined transactions in the nodes' pools, and raises fees that the market has overtaken.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.Nodes.Mined(p.views)
 	waiting := p.waiting(count)
@@ -112,8 +110,7 @@ func (p *pass) recover(ctx context.Context) error {
 	return p.repause(ctx, "")
 }
 
-// repause pauses the wallet, or ends its pause, unless an operator or another run
-// has changed its pause since the pass read it.
+// repause pauses the wallet, or ends its pause, unless others have changed its pause since the pass read it.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
 	if errors.Is(err, store.ErrChanged) {

@@ -93,8 +93,7 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, then the pending transactions that the run does not remember. It counts
-// those that do not decode.
+// read reads the wallet, then the pending transactions that the run does not remember.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
