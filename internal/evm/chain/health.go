@@ -192,6 +192,7 @@ type Health struct {
 	Slowest time.Duration
 }
 
+// Health returns the health of each watched node.
 func (n Nodes) Health() []Health {
 	var all []Health
 	for _, node := range n {

@@ -328,6 +328,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	return a
 }
 
+// Names returns the names of the views' nodes.
 func (v Views) Names() (names []string) {
 	for _, view := range v {
 		names = append(names, view.Name())

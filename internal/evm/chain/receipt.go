@@ -140,6 +140,7 @@ func (r Receipt) transfers() (all []Transfer) {
 	return all
 }
 
+// Transfer returns the transfer that l records, or false.
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false

@@ -106,8 +106,10 @@ type Attempt struct {
 	Response   string        // the first 1,024 bytes of the answer as UTF-8 text
 }
 
+// Succeeded reports whether the endpoint took the message.
 func (a Attempt) Succeeded() bool { return a.StatusCode/100 == 2 }
 
+// LastAttempt returns the newest attempt; ok is false when there is none.
 func (d Delivery) LastAttempt() (a Attempt, ok bool) {
 	if len(d.Attempts) == 0 {
 		return Attempt{}, false

@@ -67,10 +67,12 @@ func unsealed(text string) ([]byte, error) {
 // Reveal returns the text that the merchant is shown once, "" of a sealed secret.
 func (s Secret) Reveal() string { return s.text }
 
+// IsZero reports whether s is no secret.
 func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
 func (s Secret) String() string { return secretPrefix + "…" }
 
+// GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
 // MarshalText keeps a log line, or an endpoint encoded by mistake, from showing the secret.
