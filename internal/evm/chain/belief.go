@@ -54,22 +54,18 @@ func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two
-// configured nodes, one may.
+// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two nodes, one may.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
-// Alone reports that one node of three or more gave the only answer. It may be the bad one: it raises neither what a
-// wallet may spend nor its ceiling.
+// Alone reports that one node of three or more gave the only answer. It raises no spendable amount and no ceiling.
 func (n Nodes) Alone(answers int) bool { return answers == 1 && len(n) > 2 }
 
-// AtLeast returns the highest amount of at least one conclusion that enough nodes reach. If too few
-// answer, or of two nodes, it is the lowest.
+// AtLeast returns the highest amount that enough nodes' conclusions reach; of two nodes, or too few, the lowest.
 func AtLeast[T any](n Nodes, conclusions []T, of func(T) token.Amount) token.Amount {
 	return of(believe(len(n), conclusions, func(a, b T) int { return of(a).Cmp(of(b)) }))
 }
 
-// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
-// together they are no conclusion.
+// Account returns the numbers that enough nodes reach, each of its own node: together they are no conclusion.
 func (n Nodes) Account(views Views) Account {
 	return Account{Mined: n.Mined(views), Pending: n.count(views, func(v View) uint64 { return v.Pending }),
 		Balance: AtLeast(n, views, func(v View) token.Amount { return v.Balance }),

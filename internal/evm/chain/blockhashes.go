@@ -19,8 +19,7 @@ type blockHash struct {
 	err  error
 }
 
-// of is Node.BlockHashes that asks for each block once. An answer that fails is shared with those who
-// wait for it, and is then forgotten.
+// of is Node.BlockHashes that asks for each block once. A failed answer goes to all who wait, and is forgotten.
 func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Hash, error) {
 	if b == nil {
 		return node.BlockHashes(ctx, numbers)

@@ -29,10 +29,13 @@ func ParseHash(s string) (Hash, error) {
 
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
+// IsZero reports whether h names no transaction and no block.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
+// MarshalText writes the String form.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
+// UnmarshalText reads a text like ParseHash.
 func (h *Hash) UnmarshalText(b []byte) error {
 	read, err := ParseHash(string(b))
 	if err == nil {

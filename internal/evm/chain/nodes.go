@@ -20,8 +20,7 @@ type Nodes []Node
 // ErrNoNodes is a Provider's error before an operator has stored the nodes.
 var ErrNoNodes = errors.New("no nodes are stored")
 
-// A Provider returns the nodes to use now: they may change while a process lives. It returns an
-// error if no node is known.
+// A Provider returns the nodes to use now, at least one: they may change while a process lives.
 type Provider interface {
 	Nodes(ctx context.Context) (Nodes, error)
 }
@@ -78,8 +77,7 @@ func (h Heads) answered() (views Views) {
 	return views
 }
 
-// name returns the name of the node at a position of the list, which no other position has: several
-// nodes may be of one host.
+// name returns the name of the node at a position of the list, unlike any other's: nodes may share a host.
 func (h Heads) name(at int) string {
 	host := h.nodes[at].String()
 	if earlier := slices.IndexFunc(h.nodes, func(n Node) bool { return n.String() == host }); earlier < at {
@@ -175,8 +173,7 @@ func (v Views) Leading() View {
 	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }
 
-// FinalCount returns how many of a wallet's transactions are final on every node with a view: no
-// re-organisation gives those nonces back.
+// FinalCount returns how many of a wallet's transactions are final on every node with a view.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
 	counts, errs := v.finalCounts(ctx, v.nodes().Patient(), wallet)
 	if err := errors.Join(errs...); err != nil {
@@ -208,8 +205,7 @@ type Mined struct {
 	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all of them give the
-// same fee: a missing fee delays no payment.
+// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all give the same: it delays nothing.
 type Agreement struct {
 	Receipt
 	By      Views  // nodes that call its block final and still have that block
@@ -332,6 +328,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	return a
 }
 
+// Names returns the names of the views' nodes.
 func (v Views) Names() (names []string) {
 	for _, view := range v {
 		names = append(names, view.Name())

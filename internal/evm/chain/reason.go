@@ -16,6 +16,7 @@ type RevertError struct{ Reason string }
 
 func (e *RevertError) Error() string { return fmt.Sprintf("%v: %q", ErrReverted, e.Reason) }
 
+// Is implements the interface of errors.Is.
 func (e *RevertError) Is(target error) bool { return target == ErrReverted }
 
 // Reason returns the contract's reason to refuse a call in a block, in printable ASCII without double quotes, or ""

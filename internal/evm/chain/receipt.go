@@ -110,8 +110,7 @@ func Judge(r Receipt, transfers ...Transfer) Verdict {
 	return Transferred
 }
 
-// left reports whether any of the payer's coins moved, to payees or others. Another contract can
-// receive a recipient's coins (Tempo, TIP-1028).
+// left reports whether any of the payer's coins moved, to payees or to others for them (Tempo, TIP-1028).
 func left(r Receipt, t Transfer) bool {
 	return slices.ContainsFunc(r.transfers(), func(moved Transfer) bool {
 		return moved.Contract == t.Contract && moved.From == t.From && !moved.Amount.IsZero()
@@ -141,6 +140,7 @@ func (r Receipt) transfers() (all []Transfer) {
 	return all
 }
 
+// Transfer returns the transfer that l records, or false.
 func (l Log) Transfer() (Transfer, bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
 		return Transfer{}, false

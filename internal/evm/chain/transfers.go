@@ -74,8 +74,7 @@ func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	})
 }
 
-// Transactions returns the transactions of hashes, in their order, if every node has them in the
-// same block, and otherwise ErrDisagree.
+// Transactions returns the transactions of hashes, in their order. Nodes that differ are ErrDisagree.
 func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
 	return n.TransactionsUntil(ctx, hashes, math.MaxUint64)
 }
@@ -91,8 +90,7 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 	})
 }
 
-// FirstSince returns the first block up to last whose time is at or later, or last+1 if there is
-// none. Every node must give the same times.
+// FirstSince returns the first block up to last whose time is at or later, or last+1, if all nodes agree.
 func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
 	var err error
 	first := sort.Search(int(last)+1, func(number int) bool {
@@ -106,15 +104,13 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 	return uint64(first), err
 }
 
-// UserOf returns the hash of the transaction by which a wallet used a nonce by the
-// block last, if every node names the same one.
+// UserOf returns the transaction that used a wallet's nonce by the block last, if every node names the same.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
 	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet),
 		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
-// tries is how often a silent node is queried: a reader of the whole chain makes thousands of
-// requests, and some get lost.
+// tries is how often a silent node is queried: of the thousands of requests of an audit, some get lost.
 const tries = 3
 
 // agreed queries every node and returns the answer on which all agree. subject describes the query in errors.

@@ -20,6 +20,7 @@ func addressCall(method [4]byte, account token.Address) []byte {
 	return slices.Concat(method[:], make([]byte, 12), account[:])
 }
 
+// Head implements chain.Node.
 func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
 	var number count
 	var tagged *header
@@ -82,6 +83,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 	return account, nil
 }
 
+// Count implements chain.Node.
 func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
 	var mined count
 	if err := n.each(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block))); err != nil {

@@ -374,8 +374,7 @@ func screened(s chain.Screening, calls []query) error {
 	return nil
 }
 
-// screen reads one answer of a list: nil only for a plain false. An account without code returns no
-// bytes, and a contract that reverts is no list.
+// screen reads one answer of a list: nil only for a plain false. An account without code returns no bytes.
 func screen(listed hexutil.Bytes, err error) error {
 	switch {
 	case err != nil:

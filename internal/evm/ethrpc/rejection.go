@@ -49,8 +49,7 @@ func (n *Node) rejection(err error) error {
 	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words), data: revertedWith(answer.Data)}
 }
 
-// revertedWith reads revert data: "0x…" of geth and most others, {"data": "0x…"} of Hardhat, "Reverted 0x…" of
-// Nethermind.
+// revertedWith reads revert data: "0x…", {"data": "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
 func revertedWith(data any) []byte {
 	if object, ok := data.(map[string]any); ok {
 		data = object["data"]

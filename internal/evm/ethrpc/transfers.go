@@ -134,6 +134,7 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 	return mined, nil
 }
 
+// BlockTime implements chain.Node.
 func (n *Node) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
 	block := &header{}
 	if err := n.times(ctx, map[uint64]*header{number: block}); err != nil {

@@ -33,6 +33,7 @@ func FitsDelivery(d Delivery) error {
 	return nil
 }
 
+// Fits returns ErrTooLarge if e is beyond a bound, else nil.
 func (e Endpoint) Fits() error {
 	if len(e.EventTypes) > MaxEventTypes {
 		return fmt.Errorf("%w: %d types of events, at most %d", ErrTooLarge, len(e.EventTypes), MaxEventTypes)

@@ -99,8 +99,7 @@ func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x ex
 	return d.schedule(ctx, next, len(del.Attempts))
 }
 
-// schedule stores next over a delivery that had the given number of attempts, then
-// enqueues the job for its next attempt if the due index does not keep it.
+// schedule records next, then enqueues the job for its next attempt if the due index does not keep it.
 func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) error {
 	recorded, err := d.record(ctx, next, attempts)
 	if err != nil || !recorded || next.Status != Pending || next.Parked {

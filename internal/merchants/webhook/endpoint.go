@@ -70,6 +70,7 @@ type Endpoint struct {
 	Version   int64     // rises by one per write; stores compare it
 }
 
+// Subscribed reports whether events of the given type are for e.
 func (e Endpoint) Subscribed(eventType string) bool {
 	return len(e.EventTypes) == 0 && eventType != PaymentMined || slices.Contains(e.EventTypes, eventType)
 }

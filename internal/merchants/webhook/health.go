@@ -43,9 +43,8 @@ func (e Endpoint) same(f Endpoint) bool {
 		e.Slow == f.Slow && e.RetryAt.Equal(f.RetryAt)
 }
 
-// assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by an
-// exhausted event that is not the first since its last success, if that is quietLimit ago; parked while attempts are
-// slow.
+// assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by the second
+// exhausted event since its last success, if that is quietLimit ago; parked while attempts are slow.
 func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
 	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
 	if del.Status == Delivered {

@@ -132,8 +132,7 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	return e
 }
 
-// Delete ends an endpoint: it is no longer listed, counts under no limit and is
-// sent no event. Its log stays readable. A second Delete is ErrNotFound.
+// Delete ends an endpoint: only its log stays readable. A second Delete is ErrNotFound.
 func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 	e, err := live(ctx, r.store, o, id)
 	if err != nil {

@@ -25,6 +25,7 @@ type Sealed struct {
 // sealedPrefix begins the text of a sealed secret; base64 follows.
 const sealedPrefix = "sealed_"
 
+// AddEndpoint implements EndpointStore.
 func (s Sealed) AddEndpoint(ctx context.Context, e Endpoint, limit int) error {
 	e, err := s.sealed(ctx, e)
 	if err == nil {

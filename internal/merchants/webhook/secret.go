@@ -36,8 +36,7 @@ func MintSecret(random io.Reader) (Secret, error) {
 	return Secret{text: secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
 }
 
-// ParseSecret reads the text of a secret: "whsec_" and the padded base64 of its
-// key. It is for stores and receivers; the error does not repeat the text.
+// ParseSecret reads "whsec_" and the padded base64 of a key. The error does not repeat the text.
 func ParseSecret(text string) (Secret, error) {
 	if _, err := (Secret{text: text}).key(); err != nil {
 		return Secret{}, err
@@ -68,10 +67,12 @@ func unsealed(text string) ([]byte, error) {
 // Reveal returns the text that the merchant is shown once, "" of a sealed secret.
 func (s Secret) Reveal() string { return s.text }
 
+// IsZero reports whether s is no secret.
 func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
 func (s Secret) String() string { return secretPrefix + "…" }
 
+// GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
 // MarshalText keeps a log line, or an endpoint encoded by mistake, from showing the secret.
@@ -96,8 +97,7 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// Sign returns the value of HeaderSignature for a message sent at the given
-// time: one "v1," entry per secret, in their order, with a space between.
+// Sign returns the HeaderSignature of a message sent then: one "v1," entry per secret, with a space between.
 func Sign(secrets []Secret, id string, at time.Time, body []byte) (string, error) {
 	entries := make([]string, len(secrets))
 	for i, s := range secrets {

@@ -259,13 +259,12 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 		}
 	}
 	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) { return d.predecessors(ctx, tx) })
-	log := d.Log.With("payment", p.ID, "class", reply.Class, "reply", reply.Detail)
-	switch reply.Class {
+	switch class, words := reply.Class, reply.Detail; class {
 	case chain.Accepted, chain.Known:
 	case chain.Funds, chain.Wrong, chain.Replacement:
-		log.ErrorContext(ctx, "broadcast refused")
+		d.Log.ErrorContext(ctx, "broadcast refused", "payment", p.ID, "class", class, "reply", words)
 	default:
-		log.WarnContext(ctx, "broadcast left to check-receipts")
+		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", class, "reply", words)
 	}
 }
 

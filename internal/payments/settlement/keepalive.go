@@ -14,12 +14,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is the most transactions that a round sends to one node again. It also stops after a block's time: a silent
-// node must not hold up the others.
+// resends is the most transactions that a round sends to one node again, within a block's time.
 const resends = 64
 
-// keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
-// waited too long and the market has gone up.
+// keepAlive keeps unmined transactions in the nodes' pools, and raises fees that the market has overtaken.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.Nodes.Mined(p.views)
 	waiting := p.waiting(count)
@@ -96,7 +94,8 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			return
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
-			p.about(s).ErrorContext(ctx, "broadcast refused", "class", reply.Class, "reply", reply.Detail)
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+				"class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			r.held[s.Nonce], r.taken = true, true
 		}
@@ -111,8 +110,7 @@ func (p *pass) recover(ctx context.Context) error {
 	return p.repause(ctx, "")
 }
 
-// repause pauses the wallet, or ends its pause, unless an operator or another run
-// has changed its pause since the pass read it.
+// repause pauses the wallet, or ends its pause, unless others have changed its pause since the pass read it.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
 	if errors.Is(err, store.ErrChanged) {
@@ -183,7 +181,8 @@ var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.Fee
 // rebroadcast sends an attempt to every node, also to nodes whose pools hold the nonce, and returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
-	p.about(s).InfoContext(ctx, "stuck nonce sent", "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+		"tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 	return reply
 }
 
@@ -257,7 +256,8 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 		hopeless = hopeless || b.class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
-		b.about(b.tx).ErrorContext(ctx, "payment cancelled: no node takes its bytes")
+		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address,
+			"payment", b.tx.Payment, "nonce", b.tx.Nonce)
 		tx, again = b.noop(ctx), stored.Cancel
 	}
 	tx = b.priced(tx)

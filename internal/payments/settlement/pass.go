@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -94,8 +93,7 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, then the pending transactions that the run does not remember. It counts
-// those that do not decode.
+// read reads the wallet, then the pending transactions that the run does not remember.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
@@ -148,11 +146,6 @@ func (p *pass) steps(ctx context.Context) error {
 	}
 	p.compared = true
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
-}
-
-// about returns the log with a transaction's wallet, payment and nonce.
-func (p *pass) about(tx wallet.PendingTx) *slog.Logger {
-	return p.Log.With("wallet", tx.Address, "payment", tx.Payment, "nonce", tx.Nonce)
 }
 
 func (p *pass) tally(change func(*Report)) {

@@ -79,8 +79,7 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports whether a payment that also has a no-op was paid: whether enough nodes to confirm it have a receipt of
-// an attempt that pays.
+// paid reports whether enough nodes to confirm a payment that has a no-op have a receipt of an attempt that pays.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {

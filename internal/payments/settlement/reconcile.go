@@ -105,8 +105,7 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 	return coin, gas
 }
 
-// allOwned reports whether every nonce that a re-organisation may give back has an owner, which resends its
-// transaction.
+// allOwned reports whether every nonce that a re-organisation may give back has an owner.
 func (p *pass) allOwned(ctx context.Context) bool {
 	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	_, err := p.tied(ctx, used)

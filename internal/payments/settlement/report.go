@@ -78,8 +78,7 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next adds a later round: it adds the counters, replaces the gauges, and keeps the balances
-// of wallets that the round skipped.
+// next adds a later round: counters add up, gauges are replaced, balances of skipped wallets stay.
 func (r *Report) next(round Report) {
 	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle

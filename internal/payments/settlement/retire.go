@@ -85,8 +85,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	return s.Store.Retire(ctx, w, s.Now())
 }
 
-// watch warns once a day of each retired wallet whose key is in use. The claim on the wallet
-// keeps other runs from asking the nodes too.
+// watch warns once a day of each retired wallet whose key is in use. Its claim keeps other runs from asking.
 func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
 	_ = abreast(wallets, func(r wallet.Registration) error {
 		if r.State != wallet.Retired {

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// absentFor is how long all nodes may lack the newest final block before payments are
-// refused. Nodes that lag catch up sooner.
+// absentFor is how long all nodes may lack the newest final block before payments are refused: they may lag.
 const absentFor = 10 * time.Minute
 
 // A standing is the nodes' verdict on the newest known final block.
@@ -124,8 +123,7 @@ type secondLook struct {
 	receded []string // nodes that call less final than when the round began
 }
 
-// lookAgain asks the nodes again, after the receipts. A node that changes chains during a round gives
-// heads of one and receipts of the other.
+// lookAgain asks the nodes again, after the receipts: a node may change chains during a round.
 func (r *round) lookAgain(ctx context.Context) secondLook {
 	return r.checks.join(ctx, func() secondLook {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)

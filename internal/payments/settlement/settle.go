@@ -163,8 +163,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err // an attempt that was stored after our read
 	}
 	if s.Noop() {
-		// The nonce is used up, as intended. Most likely a slow run stored this no-op after another
-		// run had settled an earlier one.
+		// The nonce is used up: most likely a slow run stored this no-op after another had settled one.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
@@ -207,14 +206,16 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	if err != nil {
 		return false, err
 	}
-	p.about(s).WarnContext(ctx, "attempt found that the tables had lost", "tx", hash)
+	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment,
+		"nonce", s.Nonce, "tx", hash)
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
 // undecided counts a mined nonce that waits for the nodes to agree, logs why, and returns false.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) bool {
 	p.tally(func(r *Report) { r.Undecided++ })
-	p.about(s).WarnContext(ctx, "payment undecided: "+why, attributes...)
+	p.Log.WarnContext(ctx, "payment undecided: "+why,
+		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 	return false
 }
 
@@ -246,8 +247,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// Payments that the tables have lost are paid again once a recovery's no-op has used their nonce: no node may
-		// deny it.
+		// Lost payments are paid again once a recovery's no-op has used their nonce: no node may deny it.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}
