@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -130,7 +131,7 @@ func TestPayInterrupted(t *testing.T) {
 	p := must.Get(localtest.Launch(t.Context(), &stderr, binary, args...))(t)
 	must.Get(p.Out.Until(func(line string) bool { return strings.Contains(line, "line 3001 repeats") }))(t)
 	for written := []byte(nil); !bytes.Contains(written, []byte(",pending,")); written, _ = os.ReadFile(list + ".results.csv") {
-		exec.CommandContext(t.Context(), "sleep", "0.05").Run() //nolint:errcheck // it only waits
+		time.Sleep(50 * time.Millisecond)
 	}
 	err := p.Interrupt()
 	if ended, _ := errors.AsType[*exec.ExitError](err); ended == nil || ended.ExitCode() != 1 ||
