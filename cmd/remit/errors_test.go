@@ -35,7 +35,7 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 			return err
 		}))
 	}
-	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // what stands around a wrapped error
+	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // around a wrapped error
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		if texts[c.Name] == "" {
 			t.Errorf("no command has this error: delete the row")
