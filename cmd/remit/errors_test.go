@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -34,7 +35,7 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 			return err
 		}))
 	}
-	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // what stands around a wrapped error
+	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // around a wrapped error
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		if texts[c.Name] == "" {
 			t.Errorf("no command has this error: delete the row")
@@ -130,7 +131,7 @@ func TestPayInterrupted(t *testing.T) {
 	p := must.Get(localtest.Launch(t.Context(), &stderr, binary, args...))(t)
 	must.Get(p.Out.Until(func(line string) bool { return strings.Contains(line, "line 3001 repeats") }))(t)
 	for written := []byte(nil); !bytes.Contains(written, []byte(",pending,")); written, _ = os.ReadFile(list + ".results.csv") {
-		exec.CommandContext(t.Context(), "sleep", "0.05").Run() //nolint:errcheck // it only waits
+		time.Sleep(50 * time.Millisecond)
 	}
 	err := p.Interrupt()
 	if ended, _ := errors.AsType[*exec.ExitError](err); ended == nil || ended.ExitCode() != 1 ||

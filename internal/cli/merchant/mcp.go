@@ -41,7 +41,7 @@ Never make an intent from chance or the time, and never change its spelling: ano
 
 // Validate checks the URL before an agent waits for its first answer.
 func (c *MCP) Validate() error {
-	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if !usable(c.URL) {
 		return fmt.Errorf("--url %s: the URL is unusable: give https://, or http:// to this machine, and a host", c.URL)
 	}
 	return nil
