@@ -22,6 +22,20 @@ func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
 }
 
+// assetOf returns the asset of that name, or the default one.
+func assetOf(ctx context.Context, c *remit.Client, name string) (remit.ListedAsset, error) {
+	all, err := connect(c.URL, c.Key).Assets(ctx)
+	for _, a := range all {
+		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
+			return a, nil
+		}
+	}
+	if err != nil {
+		return remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	}
+	return remit.ListedAsset{}, fmt.Errorf("%s has no asset %q: choose one of GET /assets", c.URL, name)
+}
+
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack
 // where only operators make keys.
 func join(ctx context.Context, c *remit.Client, name string) error {
