@@ -22,7 +22,7 @@ import (
 
 // TestRelease makes a release and installs it as somebody does who has no checkout, each part in an empty directory and
 // from indexes on loopback: remit and the SDK of each language. The installed SDKs pay one order, which a payment list
-// of the installed remit then pays to another recipient. Other modules and packages come from what is installed here.
+// of the installed remit then pays to another recipient. Other modules and packages are those installed here.
 func TestRelease(t *testing.T) {
 	npm, python := tooltest.Program(t, "npm, which comes with Node.js", "npm"), tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python")
 	_, api := localtest.Local(t, t.Output(), remitPath)

@@ -133,8 +133,8 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 	})
 }
 
-// steady reports whether enough nodes still call final what they did when the round began. If not, the nodes may have
-// changed chains, and counted at a block that is final on one chain what the other may take back.
+// steady reports whether enough nodes still have the final block that they had when the round began. If not, the nodes may
+// have changed chains, and a count at the final block of one chain may be taken back on the other.
 func (p *pass) steady(ctx context.Context) bool {
 	look := p.lookAgain(ctx)
 	return look.same && p.heads().Enough(len(p.views)-len(look.receded), p.final().silent)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -38,6 +39,7 @@ var bounds = map[string]int{
 	"store.Charge.Limits":         store.MaxLimits,
 	"store.Guard.Payments":        store.MaxGuarded,
 	"store.Comparison.Silent":     store.MaxNodes,
+	"apikey.Terms.Assets":         apikey.MaxAssetTerms,
 	"webhook.Delivery.Attempts":   webhook.MaxAttempts,
 	"webhook.Event.Body":          webhook.MaxBody,
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
