@@ -106,7 +106,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	assets := httpapi.OneAsset(stack.Asset{ChainID: c.ID(), Token: c.Token()})
+	all := stack.Assets{{ChainID: c.ID(), Token: c.Token()}}
+	assets := func(context.Context) (stack.Assets, error) { return all, nil }
 	r.handler = httpapi.SendPayment(dispatcher, counted, assets).Current(r, time.Now)
 	r.batches = httpapi.SendPayments(dispatcher, counted, assets).Current(r, time.Now)
 	config.BlockTime = blockTime

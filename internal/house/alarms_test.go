@@ -75,7 +75,8 @@ func ran(r settlement.Report) func(*emf.Meter) {
 // answers meters n requests to send-payment that end with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		send := httpapi.SendPayment(payer{err}, nil, httpapi.OneAsset(stack.Asset{})).Metered(m, "send-payment:1")
+		send := httpapi.SendPayment(payer{err}, nil, func(context.Context) (stack.Assets, error) { return make(stack.Assets, 1), nil }).
+			Metered(m, "send-payment:1")
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/send-payment",
 				strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))

@@ -109,6 +109,7 @@ const (
 	InvalidItemTypeAddressChecksum       InvalidItemType = "address_checksum"
 	InvalidItemTypeAddressInvalid        InvalidItemType = "address_invalid"
 	InvalidItemTypeArrayType             InvalidItemType = "array_type"
+	InvalidItemTypeAssetUnknown          InvalidItemType = "asset_unknown"
 	InvalidItemTypeBlank                 InvalidItemType = "blank"
 	InvalidItemTypeContentEncoding       InvalidItemType = "content_encoding"
 	InvalidItemTypeContentType           InvalidItemType = "content_type"
@@ -155,6 +156,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeAddressInvalid:
 		return true
 	case InvalidItemTypeArrayType:
+		return true
+	case InvalidItemTypeAssetUnknown:
 		return true
 	case InvalidItemTypeBlank:
 		return true
@@ -298,6 +301,7 @@ const (
 	ProblemCodeAPIKeyNotFound         ProblemCode = "api_key_not_found"
 	ProblemCodeAmountAboveMaximum     ProblemCode = "amount_above_maximum"
 	ProblemCodeAmountBelowMinimum     ProblemCode = "amount_below_minimum"
+	ProblemCodeAssetClosed            ProblemCode = "asset_closed"
 	ProblemCodeBatchesNotEnabled      ProblemCode = "batches_not_enabled"
 	ProblemCodeBodyNotUTF8            ProblemCode = "body_not_utf8"
 	ProblemCodeBodyTooLarge           ProblemCode = "body_too_large"
@@ -339,6 +343,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeAmountAboveMaximum:
 		return true
 	case ProblemCodeAmountBelowMinimum:
+		return true
+	case ProblemCodeAssetClosed:
 		return true
 	case ProblemCodeBatchesNotEnabled:
 		return true
@@ -574,6 +580,15 @@ type AmountText = string
 // Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
 type Asset = string
 
+// AssetInput One of GET /assets; the default if it is absent. A batch has one asset.
+type AssetInput = string
+
+// AssetList defines model for AssetList.
+type AssetList struct {
+	// Data In the order in which they were added.
+	Data []ListedAsset `json:"data"`
+}
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -595,6 +610,9 @@ type Balance struct {
 	// Address A 20-byte address with its EIP-55 checksum.
 	Address Address `json:"address"`
 
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset Asset `json:"asset"`
+
 	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
 	// it exactly, or read the text beside it.
 	Balance Amount `json:"balance"`
@@ -609,6 +627,7 @@ type Balance struct {
 
 // Batch Asks for 1 to 100 payments at once: all are made, or none.
 type Batch struct {
+	Asset     string            `json:"asset,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Payments  []Entry           `json:"payments"`
 	Reference string            `json:"reference,omitempty"`
@@ -856,6 +875,9 @@ type InvalidItemType string
 
 // IssueAPIKeyRequest All optional. A key with the scope `keys` has no limits.
 type IssueAPIKeyRequest struct {
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
 	DailyAmount AmountInput `json:"daily_amount,omitempty"`
 
@@ -884,6 +906,9 @@ type IssueAPIKeyRequest struct {
 type IssuedAPIKey struct {
 	// APIKey The key itself. It is shown this once.
 	APIKey string `json:"api_key"`
+
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -915,8 +940,30 @@ type IssuedAPIKey struct {
 	Scopes             []Scope `json:"scopes"`
 }
 
+// ListedAsset defines model for ListedAsset.
+type ListedAsset struct {
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset   Asset `json:"asset"`
+	ChainID int64 `json:"chain_id"`
+
+	// Contract A 20-byte address with its EIP-55 checksum.
+	Contract Address `json:"contract"`
+	Decimals int     `json:"decimals"`
+
+	// Default Paid by requests that name no asset, for ever.
+	Default bool   `json:"default"`
+	Network string `json:"network"`
+
+	// Open False: no payment of it is begun.
+	Open  bool   `json:"open"`
+	Token string `json:"token"`
+}
+
 // MerchantKey defines model for MerchantKey.
 type MerchantKey struct {
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -967,6 +1014,7 @@ type Order struct {
 	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount        AmountInput       `json:"amount"`
+	Asset         string            `json:"asset,omitempty"`
 	DifferentFrom string            `json:"different_from,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	Reference     string            `json:"reference,omitempty"`
@@ -981,6 +1029,9 @@ type OverlapRequest struct {
 
 // OwnAPIKey defines model for OwnAPIKey.
 type OwnAPIKey struct {
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1184,6 +1235,9 @@ type RotatedAPIKey struct {
 	// APIKey The new key itself. It is shown this once.
 	APIKey string `json:"api_key"`
 
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1260,6 +1314,9 @@ type SendPaymentRequest struct {
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount AmountInput `json:"amount"`
 
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
 	// want a second one. It is no part of what the Idempotency-Key stands for.
 	DifferentFrom string `json:"different_from,omitempty"`
@@ -1279,6 +1336,9 @@ type SendPaymentRequest struct {
 
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
 type SendPaymentsRequest struct {
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Payments []struct {

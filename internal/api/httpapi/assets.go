@@ -13,11 +13,6 @@ import (
 // Assets reads the assets of the stack.
 type Assets func(context.Context) (stack.Assets, error)
 
-// OneAsset returns the Assets of a stack that has always that one.
-func OneAsset(one stack.Asset) Assets {
-	return func(context.Context) (stack.Assets, error) { return stack.Assets{one}, nil }
-}
-
 // read returns the assets, at least one, or dispatch.ErrUnavailable.
 func (a Assets) read(ctx context.Context) (stack.Assets, error) {
 	all, err := a(ctx)

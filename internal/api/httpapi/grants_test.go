@@ -28,10 +28,14 @@ import (
 func TestSuspended(t *testing.T) {
 	a := newAPI(t)
 	limited := apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(7), Daily: token.Units(9)}}
+	limited.Assets = map[string]apikey.AssetTerms{words["eurc"]: {Maximum: token.Units(8)}}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
 	a.pay().want(t, 201)
-	if got := a.payments.got[0].Key; got.MerchantMaximum != limited.Maximum || got.MerchantDaily != limited.Daily {
-		t.Errorf("the engine was told of %+v", got)
+	a.post("/send-payment", `{"to":"`+alice+`","amount":1,"asset":"`+words["eurc"]+`"}`).want(t, 201)
+	for i, want := range []apikey.AssetTerms{limited.AssetTerms, {Maximum: token.Units(8)}} {
+		if got := a.payments.got[i].Key; got.MerchantMaximum != want.Maximum || got.MerchantDaily != want.Daily {
+			t.Errorf("the engine was told of %+v", got)
+		}
 	}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {

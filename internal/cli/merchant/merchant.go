@@ -6,7 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -16,6 +20,20 @@ import (
 // connect returns a client of the stack at that URL, which repeats nothing. An empty key is no key.
 func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
+}
+
+// assetOf returns the asset of that name, or the default one.
+func assetOf(ctx context.Context, c *remit.Client, name string) (remit.ListedAsset, error) {
+	all, err := connect(c.URL, c.Key).Assets(ctx)
+	for _, a := range all {
+		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
+			return a, nil
+		}
+	}
+	if err != nil {
+		return remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	}
+	return remit.ListedAsset{}, fmt.Errorf("%s has no asset %q: choose one of GET /assets", c.URL, name)
 }
 
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack
@@ -41,4 +59,67 @@ func explained(err error, c *remit.Client) error {
 		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
 	}
 	return err
+}
+
+// Plain returns an error's text, with the cause of a lost request in words.
+func Plain(err error) string {
+	text, lost := err.Error(), &url.Error{}
+	if errors.As(err, &lost) {
+		cause, at := lost.Err, lost.URL
+		for inner := errors.Unwrap(cause); inner != nil; inner = errors.Unwrap(cause) {
+			cause = inner
+		}
+		if u, err := url.Parse(at); err == nil {
+			at = u.Host
+		}
+		why := "the connection to " + at + " broke: " + cause.Error()
+		if unknown, is := errors.AsType[*net.DNSError](lost); is {
+			why = "nobody knows the name " + unknown.Name + "; correct the URL"
+		} else if errors.Is(lost, syscall.ECONNREFUSED) {
+			why = "nothing listens at " + at
+		} else if lost.Timeout() {
+			why = "no answer from " + at
+		}
+		text = strings.ReplaceAll(text, strings.ReplaceAll(lost.Error(), "\n", "; "), why)
+	}
+	return plainWords.Replace(text)
+}
+
+// plainWords has Go's words for the ends of a context.
+var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "", "context canceled", "interrupted",
+	"; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
+
+// usable reports whether a program can send requests to a URL.
+func usable(at string) bool {
+	u, err := url.Parse(at)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// The lines that are too wide for people, and the parts that such a line is broken into.
+var wide, part = regexp.MustCompile(`(?m)^.{201,}$`), regexp.MustCompile(`(.{1,195})(?: +|$)|(.{195})`)
+
+// Fold breaks the lines of a text that have more than 200 columns, at their blanks.
+func Fold(text string) string {
+	return wide.ReplaceAllStringFunc(text, func(line string) string {
+		return strings.TrimRight(part.ReplaceAllString(line, "$1$2\n    "), "\n ")
+	})
+}
+
+// A folding writer folds each text that it is given.
+type folding struct{ io.Writer }
+
+func (f folding) Write(b []byte) (int, error) {
+	_, err := io.WriteString(f.Writer, Fold(string(b)))
+	return len(b), err
+}
+
+// counted is as "1 row" and "2 batches".
+func counted(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -2,6 +2,7 @@ package merchant_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,8 +57,8 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
 			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: has 2 fields, and the header 3|line 11: .*128 characters`},
 		"a broken quote":     {"address,amount\n\"" + payee + ",1\n", `line 2: `},
-		"no amount":          {"address,sum\n" + payee + ",1\n", `has 0 columns named amount or amount_units`},
-		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `has 2 columns named`},
+		"no amount":          {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
+		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
 		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
 		"no row":             {"address,amount\n", `a header and no row`},
 		"another code page":  {"address,amount,reference\n" + payee + ",1,Z\xfcrich\n", `not UTF-8`},
@@ -91,12 +92,19 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil ||
+	for flag, want := range map[string]string{"": `line 2: asset "eip155:1/erc20:0x1": this run pays ` + devAsset, "=eip155:1/erc20:0x1": `has no asset`} {
+		named := write(t, "address,amount,asset\n"+payee+",1,eip155:1/erc20:0x1\n"+payee+",1,\n"+payee+",1,"+strings.ToLower(devAsset)+"\n")
+		if _, err := run(t, named, api.URL, api.Key, "--yes", "--asset"+cmp.Or(flag, "=")); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "line 3") {
+			t.Errorf("--asset%s: %v", flag, err)
+		}
+	}
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait", "--asset="+devAsset); err != nil ||
 		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results, err := os.ReadFile(file + ".results.csv")
-	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z$`, string(results)) {
+	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z,`+devAsset+`$`, string(results)) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
@@ -105,7 +113,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
-		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
+		!strings.Contains(out, "paid before     1 row,") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for range 2 {
@@ -152,11 +160,11 @@ func TestPayFileSavedAgain(t *testing.T) {
 	const day = `20\d\d-\d\d-\d\d`
 	pay(0, `all 3 rows are confirmed, 3 USDC; `)
 	must.OK(t, os.WriteFile(file, []byte(rows("00123", "salary Ada", "José")), 0o600))
-	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+` were paid before`)
+	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+`, paid before`)
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	pay(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`)
-	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 rows, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
-	pay(3, `paid otherwise +1 rows of this run`)
+	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
+	pay(3, `paid otherwise +1 row of this run`)
 	pay(0, `all 3 rows are confirmed`, "--run", "July/1")
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
@@ -251,7 +259,7 @@ func TestPayAcrossFailures(t *testing.T) {
 	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
 		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
 		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
-			"address,amount_units,idempotency_key,reference,name,amount,created_at\n2,,,,,,0x,4,pay-1,,,,\n"), 0o600))
+			"address,amount_units,idempotency_key,reference,name,amount,created_at,asset\n2,,,,,,0x,4,pay-1,,,,,\n"), 0o600))
 		must.OK(t, os.Chtimes(refused+".results.csv", time.Time{}, time.Now().Add(-age)))
 		if _, err := run(t, refused, api.URL, api.Key, "--yes"); !incomplete(err, 1) || !matches(want, err.Error()) {
 			t.Errorf("%s after the run before: %v", age, err)
@@ -285,7 +293,7 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	}
 	must.OK(t, os.Remove(file+".results.csv"))
 	for n, want := range []string{"to pay          2 rows",
-		"(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
+		"(?s)paid before     1 row,.*failed before   1 row, not tried again.*to pay          nothing"} {
 		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
 			t.Errorf("run %d: %v\n%s", n, err, out)
@@ -317,7 +325,7 @@ func TestPayKeys(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprintf(w, `{"tx_hash":"0x%d","status":"confirmed"}`, len(used))
 		default:
-			_, _ = io.WriteString(w, `{"token":"USDC","decimals":6,"balance":0}`)
+			_, _ = io.WriteString(w, `{"data":[{"token":"USDC","decimals":6,"default":true}]}`)
 		}
 	}))
 	defer server.Close()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -52,14 +53,15 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	})
 	switch {
 	case inProgress(err):
-		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w",
+		return fmt.Errorf("batch %d of this run was begun with other rows, or with one row alone; run the file as it was then, in that mode: %w",
 			p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
 	case p.Batch || p.number == 0: // nothing is sent before number 0 is stored
 		return nil
 	}
-	return p.each(ctx, "Looking up", func(r *payRow) bool { return r.status == "" }, func(ctx context.Context, r *payRow) error {
+	return p.each(ctx, "Looking up", unpaidKey, func(ctx context.Context, rows []*payRow) error {
+		r := rows[0]
 		stored, err := retried(ctx, p.Patience, func() ([]remit.Payment, error) {
 			stored, err := p.under(ctx, r.key)
 			if r.doubt = inProgress(err); r.doubt {
@@ -82,7 +84,7 @@ func (p *payout) find(ctx context.Context) error {
 			free[r.content()] = append(free[r.content()], r)
 		}
 	}
-	for window := 1; ; window = max(1, p.Concurrency) {
+	for window := 1; ; window = p.Concurrency {
 		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
 		var asked sync.WaitGroup
 		for i := range window {
@@ -110,6 +112,9 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if err != nil {
 			return nil, err
+		}
+		if !strings.EqualFold(one.Asset, p.asset) {
+			return nil, fmt.Errorf("this run pays %s: choose that with --asset, or pay %s under another name with --run", one.Asset, p.asset)
 		}
 		stored = append(stored, one)
 	}
@@ -191,7 +196,7 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	}
 	p.number++
 	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
-		p.failed = append(p.failed, fmt.Sprintf("batch %d of %d rows (%s)", p.number-1, len(entries), made.Failure.Code))
+		p.failed = append(p.failed, fmt.Sprintf("batch %d of %s (%s)", p.number-1, counted(len(entries), "row"), made.Failure.Code))
 		return nil
 	}
 	p.paid(paid, made, key)
@@ -225,16 +230,16 @@ func (p *payout) payNumbered(ctx context.Context) error {
 			}
 		}
 		if p.Batch {
-			p.progress("Paying", len(p.rows)-left, len(p.rows))
+			p.progress("Paying", len(p.rows)-left)
 		}
 		if left == 0 {
 			return nil
 		}
-		key, batch := p.batchKey(p.number), remit.Batch{Reference: batchReference(p.number)}
+		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.Asset, Reference: batchReference(p.number)}
 		for _, r := range rows {
 			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
 		}
-		first := rows[0].order()
+		first := rows[0].order(p.Asset)
 		first.Metadata = alone
 		made, err := p.ask(ctx, key, map[bool]any{true: batch, false: first}[p.Batch])
 		if err == nil {
@@ -256,7 +261,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	if !answered {
-		return p.stop(rows, unknown, err.Error())
+		return p.stop(rows, unknown, Plain(err))
 	}
 	kind, faults := faultsOf(refusal, len(rows))
 	switch {
@@ -265,7 +270,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case kind == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
 		if err = p.look(ctx, true); err != nil {
-			return p.stop(rows, unknown, err.Error())
+			return p.stop(rows, unknown, Plain(err))
 		}
 		if *stale++; p.number > before {
 			*stale = 0

@@ -34,6 +34,9 @@ func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.R
 	return between.URL
 }
 
+// devAsset is the asset of the embedded chain.
+const devAsset = "eip155:1337/erc20:0x5a393Bc7930B1e07ec535d04c384B4523181d11F"
+
 // salaries are rows of a file: each has an amount of its own, by which the balance of
 // the one recipient tells which were paid how often.
 func salaries(rows ...int) string {
@@ -111,7 +114,7 @@ func TestPayBatches(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
-		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batches`, out) ||
+		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batch`, out) ||
 		!matches(`(?s)paid otherwise +3 rows .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
@@ -160,7 +163,7 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(salaries(1)+zero+salaries(2)[len(salaries()):]+zero), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait", "--duplicates")
 	if !incomplete(err, 1) || !matches(`of 4 rows 2 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: .*zero address`, out) ||
-		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\), which paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {
+		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\): paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	paidOnce(t, api, []int{1, 2})
@@ -206,7 +209,7 @@ func TestPayBatchesStops(t *testing.T) {
 		for _, i := range rows {
 			entries = append(entries, fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"salary %d"}`, payee, 1_000+i, i))
 		}
-		body := fmt.Sprintf(`{"data":[{"tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
+		body := fmt.Sprintf(`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
 			reference, failure, strings.Join(entries, ","))
 		if reference == "" {
 			body = regexp.MustCompile(`"reference":"[^"]*"`).ReplaceAllString(body, `"reference":null`)
@@ -214,7 +217,7 @@ func TestPayBatchesStops(t *testing.T) {
 		return say(200, body)
 	}
 	single := func(reference, metadata string) func(http.ResponseWriter) bool {
-		return say(200, `{"data":[{"tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
+		return say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
 			metadata+`,"payments":null}]}`)
 	}
 	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
@@ -239,6 +242,8 @@ func TestPayBatchesStops(t *testing.T) {
 			want: `100 refused, 50 not sent`, keys: 1},
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
+		"a run of another asset": {file: upTo(0, 2), find: answers{say(200, `{"data":[{"asset":"eip155:1/erc20:0x1","tx_hash":"0x07"}]}`)},
+			want: `nothing was paid.*this run pays eip155:1/erc20:0x1: choose that with --asset`},
 		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
 		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
@@ -279,19 +284,19 @@ func TestPayBatchesStops(t *testing.T) {
 		"a batch that another is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
 			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
-			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
+			want: `(?s)batch 0 of this run was begun with other rows.*100 unknown, 50 not sent`, keys: 1},
 		"a batch that is signed at last": {file: upTo(0, 3), find: answers{busy, busy,
 			of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
 			want: `3 pending`, paid: []int{0, 2}, keys: 2},
 		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused},
-			flags: "single", want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
+			flags: "single", want: `(?s)was begun with other rows, or with one row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
 		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
 			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
 		"a batch whose words were erased": {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)},
 			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
 		"a batch of one, recovered from the chain": {file: upTo(0, 3),
-			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+
+			find: answers{say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","to":"`+payee+
 				`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`,
 			paid: []int{0, 2}, keys: 1},
 		"a batch that paid other amounts": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
@@ -303,10 +308,10 @@ func TestPayBatchesStops(t *testing.T) {
 			"nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
 			keys: 1},
 		"a batch that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
+			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
 		"an amount that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
+			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,20 +42,20 @@ type payRow struct {
 }
 
 // order returns the request of the row.
-func (r *payRow) order() remit.Order {
-	return remit.Order{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
+func (r *payRow) order(asset string) remit.Order {
+	return remit.Order{Asset: asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.
 var (
 	addressColumns = []string{"address", "wallet_address", "to"}
-	payColumns     = append([]string{"amount", "amount_units", "reference"}, addressColumns...)
+	payColumns     = append([]string{"amount", "amount_units", "reference", "asset"}, addressColumns...)
 )
 
 // referenceLimit is the longest reference that the API takes, in code points.
 const referenceLimit = 128
 
-// readPayments reads a whole file of payments in a token of so many decimals. bad lists each row that cannot be paid,
+// readPayments reads a whole file of payments of an asset. bad lists each row that cannot be paid,
 // by line and reason; then rows are not all. An error means that the file as a whole cannot be read.
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
@@ -63,7 +64,7 @@ const referenceLimit = 128
 // Unicode's form NFC, since programs that save a file again change both.
 //
 // "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
-func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
+func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*payRow, bad []string, err error) {
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(file) {
 		return nil, nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
@@ -75,8 +76,11 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		r.Comma = ';'
 	}
 	names, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the header: %w", err)
+		return nil, nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
 	}
 	column, address, amount, err := columnsOf(names)
 	if err != nil {
@@ -97,7 +101,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		}
 		line, _ := r.FieldPos(0)
 		if len(fields) != len(names) {
-			bad = append(bad, fmt.Sprintf("line %d: has %d fields, and the header %d", line, len(fields), len(names)))
+			bad = append(bad, fmt.Sprintf("line %d: has %s, and the header %d", line, counted(len(fields), "field"), len(names)))
 			continue
 		}
 		text := strings.TrimSpace(fields[column[amount]])
@@ -106,7 +110,10 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
 				whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
 		}
-		row, err := payRowOf(fields, column, address, amount, decimals)
+		row, err := payRowOf(fields, column, address, amount, asset.Decimals)
+		if i, there := column["asset"]; there && err == nil {
+			err = agrees(strings.TrimSpace(fields[i]), asset)
+		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
 			continue
@@ -127,6 +134,14 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		return nil, nil, errors.New("the file has a header and no row; add rows")
 	}
 	return rows, bad, nil
+}
+
+// agrees returns an error if a row names another asset than the run pays.
+func agrees(name string, asset remit.ListedAsset) error {
+	if name == "" && asset.Default || strings.EqualFold(name, asset.Asset) {
+		return nil
+	}
+	return fmt.Errorf("asset %q: this run pays %s; choose with --asset, and give each asset a file", name, asset.Asset)
 }
 
 // columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.
@@ -155,7 +170,8 @@ func payKey(content string, number int) string {
 func oneOf(column map[string]int, names ...string) (string, error) {
 	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
 	if len(have) != 1 {
-		return "", fmt.Errorf("the header has %[2]d columns named %[1]s; name one column so", strings.Join(names, " or "), len(have))
+		all := slices.SortedFunc(maps.Keys(column), func(a, b string) int { return column[a] - column[b] })
+		return "", fmt.Errorf("name one column %s; found: %s", strings.Join(names, " or "), strings.Join(all, ", "))
 	}
 	return have[0], nil
 }
@@ -173,7 +189,11 @@ func payRowOf(fields []string, column map[string]int, address, amount string, de
 	}
 	var err error
 	if row.to, err = token.ParseAddress(strings.TrimSpace(fields[column[address]])); err != nil {
-		return nil, fmt.Errorf("%s %q: %w", address, fields[column[address]], err)
+		step := "; copy it again"
+		if !errors.Is(err, token.ErrChecksum) {
+			step = "; an address is 0x and 40 hex digits"
+		}
+		return nil, fmt.Errorf("%s %q: %w%s", address, fields[column[address]], err, step)
 	}
 	text := strings.TrimSpace(fields[column[amount]])
 	if amount == "amount" {

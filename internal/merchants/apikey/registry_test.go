@@ -405,6 +405,19 @@ func TestEveryDigitIsAsLikely(t *testing.T) {
 	}
 }
 
+// TestTermsOfAssets: each asset has limits of its own, and terms that were read stay as they are.
+func TestTermsOfAssets(t *testing.T) {
+	five, six := apikey.AssetTerms{Maximum: token.Units(5)}, apikey.AssetTerms{Daily: token.Units(6)}
+	read := apikey.Terms{}.With(token.Coin{}, usd, five).With(euro, usd, six)
+	if text := read.Text(); text != `{"max_amount":5,"assets":{"`+euro.String()+`":{"daily_amount":6}}}` {
+		t.Error(text)
+	}
+	changed := read.With(usd, usd, six).With(euro, usd, apikey.AssetTerms{})
+	if read.Of(token.Coin{}) != five || read.Of(euro) != six || changed.Text() != `{"daily_amount":6}` || read.Of(usd) != (apikey.AssetTerms{}) {
+		t.Errorf("%+v became %+v", read, changed)
+	}
+}
+
 func TestTermsText(t *testing.T) {
 	for want, terms := range map[string]apikey.Terms{
 		"": {}, `{"suspended":"fraud","max_amount":5}`: {Suspended: "fraud", AssetTerms: apikey.AssetTerms{Maximum: token.Units(5)}},

@@ -3,6 +3,8 @@ package apikey
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -13,7 +15,7 @@ import (
 type Terms struct {
 	Suspended  string `json:"suspended,omitempty"` // why all but reads is refused; empty: the merchant is active
 	AssetTerms        // of the default asset
-	// Assets has the terms of other assets, by name.
+	// Assets has the terms of other assets, by name, of at most MaxAssetTerms.
 	Assets map[string]AssetTerms `json:"assets,omitempty"`
 }
 
@@ -23,12 +25,36 @@ type AssetTerms struct {
 	Daily   token.Amount `json:"daily_amount,omitzero"` // in a UTC day
 }
 
+// MaxAssetTerms is the most assets of Terms.Assets: the authorizer passes them on with each request.
+const MaxAssetTerms = 31
+
+// ErrAssetTerms reports Terms of more assets.
+var ErrAssetTerms = fmt.Errorf("terms of more than %d assets beside the default; set some to 0", MaxAssetTerms)
+
 // Of returns the terms of an asset, of the default if it is zero.
 func (t Terms) Of(asset token.Coin) AssetTerms {
 	if asset == (token.Coin{}) {
 		return t.AssetTerms
 	}
 	return t.Assets[asset.String()]
+}
+
+// With returns t with other limits of an asset, of the default if it is that or zero.
+func (t Terms) With(asset, standard token.Coin, limits AssetTerms) Terms {
+	if asset == standard || asset == (token.Coin{}) {
+		t.AssetTerms = limits
+		return t
+	}
+	t.Assets = maps.Clone(t.Assets)
+	if limits == (AssetTerms{}) {
+		delete(t.Assets, asset.String())
+		return t
+	}
+	if t.Assets == nil {
+		t.Assets = map[string]AssetTerms{}
+	}
+	t.Assets[asset.String()] = limits
+	return t
 }
 
 // ErrSuspended reports a request of a merchant that is suspended.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -47,6 +48,9 @@ type DailyLimit struct {
 	Amount token.Amount // in all; zero: any
 	Count  uint64       // of payments; zero: any
 }
+
+// OfKey reports whether l is the limit of a key.
+func (l DailyLimit) OfKey() bool { return strings.HasPrefix(l.Key, "key_") }
 
 // Outputs returns the entries of a batch, or the one payment as the only one.
 func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }

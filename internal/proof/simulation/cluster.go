@@ -120,7 +120,7 @@ type Cluster struct {
 	keys      *keyService
 	scheduler *scheduler.Scheduler
 	start     time.Time
-	store     watchedStore
+	store     *interpose.Store
 	model     *acceptor
 	instances []instance
 	started   int  // runs
@@ -175,7 +175,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			r.nodes = append(r.nodes, c.node(r, i))
 		}
 	}
-	c.store = watchedStore{&interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
+	c.store = &interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
@@ -193,7 +193,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 				r.oracle.Stored(call.Op)
 			}
 		})
-	}}, c}
+	}}
 	c.Set(token.Amount{})
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
@@ -459,25 +459,6 @@ func (n node) Account(ctx context.Context, of, contract token.Address, head chai
 		n.oracle.Counted(scheduler.ActorOf(ctx), n.Node.String(), of, account.Mined)
 	}
 	return account, err
-}
-
-// A watchedStore shows the oracle a run's progress of a wallet before it is stored.
-type watchedStore struct {
-	*interpose.Store
-	cluster *Cluster
-}
-
-// Claim implements store.Wallets.
-func (s watchedStore) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	s.cluster.at(id.ChainID).oracle.Storing(scheduler.ActorOf(ctx), id, seen)
-	return s.Store.Claim(ctx, id, by, now, until, seen)
-}
-
-// Reconcile implements store.Wallets.
-func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
-	s.cluster.at(w.ID.ChainID).oracle.Storing(scheduler.ActorOf(ctx), w.ID, seen)
-	return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 }
 
 // Send implements chain.Node. Its trace names the nonce and the fee cap.

@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -150,7 +151,10 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 	if err != nil {
 		return nil, err
 	}
-	assets := httpapi.OneAsset(stack.Asset{ChainID: s.chain.chainID, Token: s.chain.asset, Network: network})
+	assets := func(ctx context.Context) (stack.Assets, error) {
+		rules, err := s.tables.payments.Rules(ctx)
+		return rules.Assets(), err
+	}
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
 		httpapi.CreateAPIKey(keys, current),
 		httpapi.ListAPIKeys(keys),
@@ -196,10 +200,11 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) && !slices.Contains(s.Hosts, host) {
 			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
-			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url)
+			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url+
+				". To allow another name for it, add --host NAME to remit local.")
 			return
 		}
 		next(w, r)
