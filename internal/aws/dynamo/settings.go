@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
@@ -45,11 +44,12 @@ type settingsItem struct {
 	Why       string            `dynamodbav:"reason"`
 	Values    map[string]string `dynamodbav:"values"`
 
-	// Of a rail. They never change.
+	// Of a rail. All but the last never change.
 	Asset    string `dynamodbav:"asset,omitempty"`
 	Symbol   string `dynamodbav:"token_symbol,omitempty"`
 	Decimals int    `dynamodbav:"token_decimals,omitempty"`
 	Added    string `dynamodbav:"added_at,omitempty"`
+	Closed   string `dynamodbav:"closed_at,omitempty"`
 }
 
 // decodeSettings returns a version of settings, or an error of settings with the version's number alone.
@@ -76,7 +76,7 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 	}
 	stamp := *t.Stamp(&v)
 	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
-		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals, Added: of.Added}
+		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals, Added: of.Added, Closed: of.Closed}
 	if stamp.Confirmed {
 		it.Confirmed = table.name
 	}
@@ -139,7 +139,8 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		i, rails = len(rails), append(rails, store.Rail{Added: v.At})
 	}
 	return setSettings(ctx, s.table, settings.Payments, railKey(i+1), v,
-		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added)})
+		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added),
+			Closed: instant(rails[i].ClosedBy(v))})
 }
 
 func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
@@ -158,10 +159,11 @@ func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
 		var it settingsItem
 		r := read(item, &it)
 		coin, ok := token.ParseCoin(it.Asset)
+		added, closed := r.instant("added_at", it.Added), r.instant("closed_at", it.Closed)
 		r.errs = nil // of the settings
 		r.require("asset", ok)
-		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals}}
-		rail.Added, _ = time.Parse(time.RFC3339Nano, it.Added)
+		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals},
+			Added: added, ClosedAt: closed}
 		rail.Settings, rail.Unusable = decodeSettings(s.name, settings.Payments, item)
 		if rail.Unusable == nil && (rail.Settings.Coin() != coin || rail.Settings.Token != rail.Token) {
 			rail.Settings, rail.Unusable = settings.Settings{Stamp: settings.Stamp{Version: it.Version}}, settings.ErrDamaged

@@ -28,7 +28,7 @@ func (n nodesOf) Nodes(context.Context) (chain.Nodes, error) { return n() }
 func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
 	down := new(error)
 	s := settings.Default(euro)
-	s.At = p.Now().Add(-time.Hour)
+	s.At = p.Now().Add(-90 * time.Minute)
 	p.Must(p.Tables.SetSettings(p.T.Context(), s))
 	parts := p.d.Parts
 	return dispatch.NewRails(dispatch.Wiring{
@@ -49,6 +49,7 @@ func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
 func TestOneKeyTwoRails(t *testing.T) {
 	p := newProcess(t, script{})
 	rails, _ := railsOf(p)
+	register(p, token.Address{7}, wallet.Retired)
 	if r, err := rails.Send(t.Context(), asked); err != nil || r.Payment.Token != porttest.Rail.Token {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -57,9 +58,6 @@ func TestOneKeyTwoRails(t *testing.T) {
 	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
 		t.Errorf("the same key on another rail: %v", err)
 	}
-	p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: token.Address{7}}, Token: euro.Token.Contract,
-		State: wallet.Retired, Key: wallet.InSecret}))
-	p.Pass(dispatch.RegistryAge)
 	to := asked
 	to.IdempotencyKey, to.To = "own", token.Address{7}
 	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
@@ -77,35 +75,79 @@ func TestOneKeyTwoRails(t *testing.T) {
 	}
 }
 
+// An otherNode is of euro's chain.
+type otherNode struct {
+	*process
+	paid token.Address // has a transaction
+}
+
+func (n otherNode) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
+	account := chain.Account{Head: head, Gas: token.Units(1 << 60)}
+	if a == n.paid {
+		account.Mined, account.Pending = 1, 1
+	}
+	return account, nil
+}
+
 // TestOthersCleared: a process pays on a rail only once the other one lacks no payment in these tables.
 func TestOthersCleared(t *testing.T) {
 	const ago = 30 * time.Second
+	seven, eight := token.Address{7}, token.Address{8}
+	ahead := func(_ *process, c *store.Comparison) { c.Since = c.Ran }
+	closed := func(ago time.Duration, stopped time.Duration) func(*process, *store.Comparison) {
+		return func(p *process, c *store.Comparison) {
+			c.Abreast, c.Ran = time.Time{}, c.Ran.Add(-stopped)
+			closeEuro(p, ago)
+			closeEuro(p, time.Second) // with another version
+		}
+	}
 	for name, c := range map[string]struct {
-		before func(p *process, known *store.Comparison) // has changed what a run knows of euro
-		chains []uint64
-		down   bool
-		pays   bool
+		before  func(p *process, known *store.Comparison) // has changed what a run knows of euro
+		chains  []uint64
+		down    bool
+		wallets []token.Address // registered, the first has a record
+		paid    token.Address
+		pays    bool
 	}{
-		"cleared, and down now": {func(*process, *store.Comparison) {}, nil, true, true},
-		"not in this series":    {func(_ *process, c *store.Comparison) { c.Since = c.Ran }, nil, true, false},
-		"but its nodes answer":  {func(_ *process, c *store.Comparison) { c.Since = c.Ran }, nil, false, true},
-		"runs have stopped":     {func(_ *process, c *store.Comparison) { c.Ran = c.Ran.Add(-2 * time.Minute) }, nil, true, false},
-		"a wallet is suspected": {func(p *process, c *store.Comparison) { c.Abreast = time.Time{}; suspect(p) }, nil, false, false},
-		"closed":                {func(p *process, c *store.Comparison) { c.Abreast = time.Time{}; suspect(p); closeEuro(p) }, nil, false, true},
+		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true},
+		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
+		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
+		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false},
+		"runs have stopped": {func(_ *process, c *store.Comparison) { c.Ran = c.Ran.Add(-2 * time.Minute) }, nil, true,
+			[]token.Address{seven}, token.Address{}, false},
+		"a wallet is suspected":           {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false},
+		"its wallets are unknown":         {ahead, nil, false, nil, token.Address{}, false},
+		"a wallet has paid, by no record": {ahead, nil, false, []token.Address{seven, eight}, eight, false},
+		"added in this series": {func(_ *process, c *store.Comparison) { c.Abreast, c.Since = time.Time{}, c.Since.Add(-time.Hour) }, nil, true,
+			nil, token.Address{}, true},
+		"closed in this series":    {closed(ago, 0), nil, false, []token.Address{seven}, seven, true},
+		"closed before it":         {closed(2*time.Hour, 0), nil, false, []token.Address{seven}, seven, false},
+		"closed, and runs stopped": {closed(ago, 2*time.Minute), nil, false, []token.Address{seven}, seven, false},
 		"it had nodes and no rail": {func(p *process, c *store.Comparison) {
 			c.Abreast = time.Time{}
 			p.Must(p.Tables.SetCompared(p.T.Context(), token.Coin{ChainID: 2}, store.Comparison{Ran: p.Now()}))
-		}, nil, false, false},
-		"another chain has nodes and no rail": {func(*process, *store.Comparison) {}, []uint64{1, 2, 3}, false, false},
+		}, nil, false, []token.Address{seven}, token.Address{}, false},
+		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script{})
 			rails, down := railsOf(p, c.chains...)
-			w := wallet.ID{ChainID: 2, Address: token.Address{7}}
-			p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: w, Token: euro.Token.Contract, State: wallet.Active, Key: wallet.InSecret}))
-			p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: w, Ceiling: 4}, euro.Token.Contract))
+			nodes := rails.Wiring.Nodes
+			rails.Wiring.Nodes = func(of stack.Config) chain.Provider {
+				if of.ChainID == 1 || c.down {
+					return nodes(of)
+				}
+				return chain.Nodes{otherNode{p, c.paid}}
+			}
+			for i, a := range c.wallets {
+				if register(p, a, wallet.Active); i == 0 {
+					p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 2, Address: a}, Ceiling: 4}, euro.Token.Contract))
+				}
+			}
 			known := store.Comparison{Ran: p.Now().Add(-ago), Since: p.Now().Add(-time.Hour), Abreast: p.Now().Add(-2 * ago)}
-			c.before(p, &known)
+			if c.before != nil {
+				c.before(p, &known)
+			}
 			p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), known))
 			if c.down {
 				*down = chain.ErrNoNodes
@@ -117,14 +159,19 @@ func TestOthersCleared(t *testing.T) {
 	}
 }
 
+func register(p *process, a token.Address, s wallet.State) {
+	p.Must(p.Tables.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: a}, Token: euro.Token.Contract,
+		State: s, Key: wallet.InSecret}))
+}
+
 func suspect(p *process) {
 	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
 }
 
-func closeEuro(p *process) {
+func closeEuro(p *process, ago time.Duration) {
 	rules, err := p.Tables.Rules(context.Background())
 	p.Must(err)
 	s := rules.Rail(euro.Coin()).Settings
-	s.Closed = true
+	s.Closed, s.At = true, p.Now().Add(-ago)
 	p.Must(p.Tables.SetSettings(context.Background(), s))
 }

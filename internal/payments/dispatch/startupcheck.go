@@ -7,21 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-)
-
-const (
-	// comparedFor is how long a process relies on the last check-receipts run that compared every
-	// wallet: a minute until the next run, and half a minute for that run.
-	comparedFor = 90 * time.Second
-	// skew is how far another host's clock may be ahead.
-	skew = 5 * time.Second
 )
 
 // startupCheck passes once in a process's life, before its first reservation. It compares every wallet with the chain.
@@ -54,7 +45,7 @@ func (d sending) compareAll(ctx context.Context) error {
 		return err
 	}
 	known := wallets.Working(true)
-	if age := d.Now().Sub(compared.At); age < -skew || age >= comparedFor {
+	if age := d.Now().Sub(compared.At); age < -store.Skew || age >= store.ComparedFor {
 		if err := abreast(known, func(r wallet.Registration) error { return d.compare(ctx, r) }); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
 		return p.orphan(ctx, id, nonce) // another wallet pays it
-	case stored.State == payment.Prepared && (p.wallet.Suspect() || p.uncompared):
+	case stored.State == payment.Prepared && (p.wallet.Suspect() || p.uncompared()):
 		return nil, nil // it may have been paid since the tables were copied
 	case stored.State == payment.Prepared && !held:
 		return p.orphan(ctx, id, nonce) // the reservation is for another revision

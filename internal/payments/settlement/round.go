@@ -8,6 +8,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -16,12 +17,12 @@ type round struct {
 	*Settler
 	Nodes       chain.Nodes
 	stack.Rules                    // zero if they are unusable
-	uncompared  bool               // no run has compared every wallet with the chain since the tables were new, or restored
+	uncompared  func() bool        // the tables may have been restored without payments of a rail
 	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
-	held        atomic.Bool        // a wallet is under suspicion
+	held        atomic.Bool        // the tables may lack payments of the rail
 
 	suspecting sync.Once
 	suspected  func() error // waits until every wallet is paused
@@ -29,7 +30,7 @@ type round struct {
 
 // Round makes a pass over every wallet, or only the busy ones if idle is false.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
-	r := &run{by: by}
+	r := &run{by: by, began: s.Now()}
 	if idle {
 		r.compared = new(sync.Map)
 	}
@@ -51,25 +52,26 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		return report, false, fmt.Errorf("listing wallets: %w", err)
 	}
 	if r.known == nil {
-		known, err := s.Store.Compared(ctx, s.Coin())
-		if err != nil {
-			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
+		if err := s.know(ctx, r); err != nil {
+			return report, false, err
 		}
-		r.known = &known
 		r.memories.Clear()
 	}
 	asked := nodes
 	if r.patient {
 		asked = nodes.Patient()
 	}
-	shared := &round{Settler: s, Nodes: nodes, uncompared: r.known.At.IsZero()}
+	known := *r.known
+	shared := &round{Settler: s, Nodes: nodes, uncompared: sync.OnceValue(func() bool { return s.uncompared(ctx, known) })}
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1
 	}
 	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // beside the reads
 	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })
+	lacking := func() bool { return false }
 	if r.compared != nil {
+		lacking = async(func() bool { return shared.lacking(ctx, wallets) })
 		var watching sync.WaitGroup
 		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
 		defer watching.Wait()
@@ -78,7 +80,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	for _, view := range shared.heads().Late() {
 		view.Doubt(ctx, s.Log, "it answers late")
 	}
-	r.held = r.held || shared.held.Load()
+	r.held = lacking() || r.held || shared.held.Load()
 	s.undecided.Store(report.Undecided > 0)
 	r.patient = false
 	f := shared.final()
@@ -93,6 +95,35 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		}
 	}
 	return report, all, err
+}
+
+// uncompared reports whether no run has compared every wallet of the rail with its chain since the tables were new, or
+// restored, or another rail is not cleared: a key of this rail's payment may have paid there since.
+func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
+	if known.At.IsZero() {
+		return true
+	}
+	all, err := s.stored(ctx)
+	if err != nil {
+		return true
+	}
+	others, err := all.Uncleared(ctx, s.Store, s.Coin(), s.Now())
+	if err != nil || len(others) > 0 {
+		s.Log.WarnContext(ctx, "payments wait for another rail", "rails", len(others), "err", err)
+		return true
+	}
+	return false
+}
+
+// lacking reports whether a wallet without a record has paid, or there is no wallet: the tables may have lost both.
+func (r *round) lacking(ctx context.Context, wallets wallet.Registry) bool {
+	lacking := len(wallets) == 0
+	for _, w := range wallets.Working(false) {
+		views, err := r.Nodes.Latest(ctx, w.Address, r.Token.Contract)
+		count, _ := r.Nodes.Ahead(ctx, r.Log, views, w.Address, 0)
+		lacking = lacking || err != nil || count > 0
+	}
+	return lacking
 }
 
 // passes makes the passes of a round, adds their reports, and reports whether the run has compared every wallet by now.

@@ -214,7 +214,7 @@ func TestSeries(t *testing.T) {
 		defer cancel()
 		w.waits = nil
 		_, _ = w.settler.Run(ctx, "run")
-		if c := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); c.Cleared() != want || !c.Ran.Equal(began) {
+		if c := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); c.Cleared(w.Now()) != want || !c.Ran.Equal(began) {
 			t.Errorf("%s: %+v at %v, want cleared: %t", why, c, began, want)
 		}
 	}
@@ -240,6 +240,36 @@ func TestSeries(t *testing.T) {
 	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
 	w.Pass(5 * minute)
 	cleared("its chain had nodes and no rail", false)
+}
+
+// TestNothingIsNotAbreast: a run does not clear a rail of which the tables may have lost wallets, with their payments.
+func TestNothingIsNotAbreast(t *testing.T) {
+	for name, c := range map[string]struct {
+		mined   uint64
+		unknown []token.Address // wallets without a record
+		none    bool
+		cleared bool
+	}{
+		"every wallet has a record":      {1, nil, false, true},
+		"one has none, and has not paid": {0, []token.Address{{2}}, false, true},
+		"one has none, and has paid":     {1, []token.Address{{2}}, false, false},
+		"there is no wallet":             {0, nil, true, false},
+	} {
+		w := newWorld(t, script{})
+		w.mined, w.settled = c.mined, c.mined
+		w.Must(w.Tables.Advance(t.Context(), id, c.mined, 0))
+		for _, a := range c.unknown {
+			w.Must(w.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: a}, Token: coin.Contract,
+				State: wallet.Active, Key: wallet.InSecret}))
+		}
+		if c.none {
+			w.settler.Token.Contract = token.Address{9}
+		}
+		must.Get(w.settler.Run(t.Context(), "run"))(t)
+		if known := must.Get(w.Tables.Compared(t.Context(), w.settler.Coin()))(t); known.Cleared(w.Now()) != c.cleared {
+			t.Errorf("%s: %+v, want cleared: %t", name, known, c.cleared)
+		}
+	}
 }
 
 // TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, but five seconds at most.

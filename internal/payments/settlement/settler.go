@@ -79,7 +79,7 @@ type Parts struct {
 type Settler struct {
 	stack.Config
 	Parts
-	cached settings.Cached[stack.Rules]
+	cached settings.Cached[store.Rules]
 	// The last round left a payment undecided. So the next run begins with a round that waits for every
 	// node; it may take the whole run.
 	undecided atomic.Bool
@@ -95,22 +95,40 @@ func New(config stack.Config, parts Parts) *Settler {
 	return &Settler{Config: config, Parts: parts}
 }
 
-// rules returns the stored rules, read less than settings.MaxAge ago, or why there are none.
-func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
-	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
+// stored returns the rails, read less than settings.MaxAge ago.
+func (s *Settler) stored(ctx context.Context) (store.Rules, error) {
+	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (store.Rules, error) {
 		all, err := s.Store.Rules(ctx)
 		rail := all.Rail(s.Coin())
-		err = cmp.Or(err, rail.Unusable)
-		settings.Note(ctx, s.Log, "payments", rail.Settings.Version, cmp.Or(err, s.Refused(rail.Settings)))
-		return s.Rules(rail.Settings), err
+		settings.Note(ctx, s.Log, "payments", rail.Settings.Version, cmp.Or(err, rail.Unusable, s.Refused(rail.Settings)))
+		return all, err
 	})
+}
+
+// rules returns the stored rules, or none and why.
+func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
+	all, err := s.stored(ctx)
+	rail := all.Rail(s.Coin())
+	if err = cmp.Or(err, rail.Unusable); err != nil {
+		return stack.Rules{}, err
+	}
+	return s.Rules(rail.Settings), nil
 }
 
 // Run makes a round about once a block until nothing is pending or its time is over. by names the
 // run in its claims on wallets. The report counts the work done even if the last round ended in an
 // error: a wallet that fails does not hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
-	total := Report{}
+	total, patient := Report{}, true
+	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load()}
+	defer func() {
+		if run.compared != nil {
+			s.storeComparison(ctx, run)
+		}
+	}()
+	if all, _ := s.stored(ctx); len(all.Rails) > 1 && s.know(ctx, run) == nil {
+		s.storeComparison(ctx, run) // at once: other rails' processes ask when the last run began
+	}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
 		if errors.Is(err, chain.ErrNoNodes) && s.unused(ctx) {
 			s.Log.InfoContext(ctx, "nothing to settle before nodes are stored")
@@ -118,22 +136,12 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
-	patient, began := true, s.Now()
-	run := &run{by: by, compared: new(sync.Map), patient: s.undecided.Load()}
-	defer func() {
-		if run.compared != nil {
-			s.storeComparison(ctx, run)
-		}
-	}()
 	for {
 		round, all, err := s.round(ctx, run)
 		total.next(round)
-		if run.known != nil {
-			begin(run.known, began)
-		}
 		if all && total.Suspect == 0 {
-			if run.known.At = began; !run.held && !s.strange(ctx, *run.known) {
-				run.known.Abreast = began
+			if run.known.At = run.began; !run.held && !s.strange(ctx, *run.known) {
+				run.known.Abreast = run.began
 			}
 		}
 		if all || run.changed {
@@ -163,12 +171,18 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 // (Amazon DynamoDB Developer Guide, "Point-in-time backups"): so the first run on it begins one.
 const gap = 5*time.Minute - skew
 
-// begin notes a run of a rail.
-func begin(known *store.Comparison, at time.Time) {
-	if known.Ran.IsZero() || at.Sub(known.Ran).Abs() >= gap {
-		known.Since = at
+// know reads what is known of the chain, and notes the run in it.
+func (s *Settler) know(ctx context.Context, r *run) error {
+	known, err := s.Store.Compared(ctx, s.Coin())
+	if err != nil {
+		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	known.Ran = at
+	if known.Ran.IsZero() || r.began.Sub(known.Ran).Abs() >= gap {
+		known.Since = r.began
+	}
+	known.Ran = r.began
+	r.known = &known
+	return nil
 }
 
 // strange reports whether the rail's chain had nodes when it had no rail, and the rail was not recovered since: the
@@ -187,11 +201,12 @@ func (s *Settler) unused(ctx context.Context) bool {
 // A run is Run's state between its rounds.
 type run struct {
 	by       string
+	began    time.Time
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: it skips idle wallets
 	memories sync.Map          // a memory of the last round by wallet.ID
 	known    *store.Comparison // nil before the first read, and after a failed write
 	changed  bool              // known.Silent is not stored yet
-	held     bool              // a wallet is under suspicion
+	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }

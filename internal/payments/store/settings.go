@@ -40,6 +40,18 @@ type Rail struct {
 	Settings settings.Settings // the version alone if they cannot be obeyed
 	Unusable error             // why not: settings.ErrMissing, ErrDamaged or ErrNewer
 	Added    time.Time         // when it was; zero: not known
+	ClosedAt time.Time         // since when it is closed; zero: it is open
+}
+
+// ClosedBy returns ClosedAt once s are the rail's settings.
+func (r Rail) ClosedBy(s settings.Settings) time.Time {
+	switch {
+	case !s.Closed:
+		return time.Time{}
+	case r.ClosedAt.IsZero():
+		return s.At
+	}
+	return r.ClosedAt
 }
 
 // Assets returns the rails as merchants see them. A rail whose settings cannot be obeyed has no network.

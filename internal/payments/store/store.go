@@ -230,10 +230,6 @@ type Comparison struct {
 	Ran, Since, Abreast time.Time
 }
 
-// Cleared reports whether the rail has been compared with its chain and found abreast of the tables in this series of
-// runs: then these tables lack no payment of it.
-func (c Comparison) Cleared() bool { return !c.Abreast.IsZero() && !c.Abreast.Before(c.Since) }
-
 // DailyLimits keeps the spending of each merchant, and of each key with a limit, in a UTC day.
 type DailyLimits interface {
 	// Charge adds c to the day's tally under every limit of it, or to none: if one limit would be exceeded it returns

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
@@ -35,7 +36,7 @@ func TestOneKeyForTwoAssets(t *testing.T) {
 	}
 }
 
-// A dead rail holds nobody up.
+// A dead rail holds nobody up, nor a process that starts beside it.
 func TestAnotherRailIsDown(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Rails: 2}, func(s *simulation.Scenario) {
 		s.Pay("a", order(0))
@@ -43,6 +44,7 @@ func TestAnotherRailIsDown(t *testing.T) {
 		s.Elapse(time.Hour)
 		s.ChainOf(1).Each(func(n *fakechain.Node) { n.Down = true })
 		s.Elapse(time.Hour)
+		s.Restart(0)
 		s.Pay("c", order(2))
 		s.Is("the same key", errors.Is(s.Ask("d", elsewhere(order(2))).Err, dispatch.ErrKeyReused), true)
 	})
@@ -102,4 +104,25 @@ func TestAnotherRailIsAhead(t *testing.T) {
 			s.Pay("new2", order(3))
 		})
 	}
+}
+
+// The copy has a payment that holds a nonce of the first rail. After it was copied the payment was discarded, and its
+// key paid on the second rail. No run and no request makes the first payment.
+func TestARestoredNonceOfAnotherRailsPayment(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Rails: 2}, func(s *simulation.Scenario) {
+		s.Pay("b", elsewhere(order(1)))
+		s.Elapse(time.Hour)
+		s.Idle = true
+		s.Begin("dead", 0, order(0), "Commit", scheduler.KillBefore)
+		image := s.Store.Image()
+		s.Is("discarded", s.Store.Discard(s.T.Context(), s.Payment(order(0))), nil) // by a request that was refused
+		s.Pay("lost", elsewhere(order(0)))
+		s.Elapse(10 * time.Minute)
+		s.Forget(image)
+		s.Idle = false
+		s.Elapse(10 * time.Minute)
+		s.IsState(order(0), payment.Prepared)
+		s.Is("waiting", errors.Is(s.Ask("again", order(0)).Err, dispatch.ErrInProgress), true)
+		s.Is("recovered", s.Recover(), true)
+	})
 }

@@ -51,6 +51,17 @@ func Rails(t *testing.T, s RailStore, spoil func()) {
 	c.ok("setting over damaged settings", s.SetSettings(t.Context(), first))
 	c.ok("obeying them", rules().Rail(first.Coin()).Unusable)
 
+	for i, step := range []struct {
+		closed bool
+		at     time.Time // of the change
+		want   time.Time
+	}{{true, noon, noon}, {true, noon.Add(time.Hour), noon}, {false, noon.Add(time.Hour), time.Time{}}, {true, noon.Add(2 * time.Hour), noon.Add(2 * time.Hour)}} {
+		first = rules().Rail(first.Coin()).Settings
+		first.Closed, first.At = step.closed, step.at
+		c.ok("closing and opening", s.SetSettings(t.Context(), first))
+		c.same(fmt.Sprintf("since when it is closed, step %d", i), step.want, rules().Rail(first.Coin()).ClosedAt)
+	}
+
 	won := c.wins(4, store.ErrChanged, func(ctx context.Context, _ int) error { return s.SetSettings(ctx, of(2)) })
 	c.same("rails of one coin that were added at once", 1, len(won))
 	c.refused("adding it again", s.SetSettings(t.Context(), of(2)), store.ErrChanged)

@@ -84,9 +84,14 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		case i >= 0 && s.rails[i].Token != v.Token:
 			return settings.ErrFixed
 		case i >= 0:
-			return s.rails[i].versions.set(settings.Payments, v)
+			err := s.rails[i].versions.set(settings.Payments, v)
+			if err == nil {
+				s.rails[i].ClosedAt = s.rails[i].ClosedBy(v).UTC()
+			}
+			return err
 		}
 		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token, Added: v.At.UTC()}}
+		added.ClosedAt = added.ClosedBy(v).UTC()
 		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(settings.Payments, v))
 		if err == nil {
 			s.rails = append(s.rails, added)
