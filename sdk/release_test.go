@@ -52,7 +52,8 @@ func TestRelease(t *testing.T) {
 	t.Cleanup(index.Close)
 	module := "github.com/remit-payouts/remit"
 	goEnv := []string{"GOWORK=off", "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "CGO_ENABLED=0", "GOSUMDB=off", "GOBIN=" + t.TempDir(),
-		"GOPROXY=" + index.URL + "/proxy,file://" + strings.TrimSpace(run(t, language{"go", nil, ".", nil}, "go", "env", "GOMODCACHE")) + "/cache/download",
+		"GOPROXY=" + index.URL + "/proxy,file://" +
+			strings.TrimSpace(run(t, language{"go", nil, ".", nil}, "go", "env", "GOMODCACHE")) + "/cache/download",
 		"GOMODCACHE=" + t.TempDir()}
 	pays := func(l language, file, start string, install ...[]string) string {
 		l.dir = t.TempDir()
@@ -70,7 +71,8 @@ func TestRelease(t *testing.T) {
 			[]string{npm, "install", "--no-audit", "--no-fund", "--cache", t.TempDir(), "--registry", index.URL + "/npm/", "remit-sdk"},
 			[]string{tooltest.Program(t, "Node.js", "node"), "pay.mjs"}),
 		"pip": pays(language{name: "pip"}, "pay.py", "import os", []string{python, "-m", "venv", "venv"},
-			[]string{"venv/bin/pip", "install", "--no-cache-dir", "--index-url", index.URL + "/pip/", "remit-sdk"}, []string{"venv/bin/python", "pay.py"}),
+			[]string{"venv/bin/pip", "install", "--no-cache-dir", "--index-url", index.URL + "/pip/", "remit-sdk"},
+			[]string{"venv/bin/python", "pay.py"}),
 	}
 	hash := regexp.MustCompile(`(?m)^confirmed 0x[0-9a-f]{64}$`)
 	for name, end := range ends {
@@ -81,7 +83,8 @@ func TestRelease(t *testing.T) {
 	tool := language{"remit", nil, t.TempDir(), append(goEnv, "REMIT_URL="+api.URL, "REMIT_API_KEY="+api.Key)}
 	run(t, tool, "go", "install", module+"/cmd/remit@v0.1.0")
 	installed := filepath.Join(strings.TrimPrefix(goEnv[4], "GOBIN="), "remit")
-	must.OK(t, os.WriteFile(filepath.Join(tool.dir, "list.csv"), []byte("address,amount\n0x3333333333333333333333333333333333333333,1\n"), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(tool.dir, "list.csv"),
+		[]byte("address,amount\n0x3333333333333333333333333333333333333333,1\n"), 0o600))
 	for program, want := range map[string]string{installed: "remit v0.1.0\n",
 		filepath.Join(release, "remit-v0.1.0-"+runtime.GOOS+"-"+runtime.GOARCH): "remit v0.1.0\n"} {
 		if got := run(t, tool, program, "--version"); got != want {

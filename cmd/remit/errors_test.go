@@ -91,8 +91,10 @@ func constant(e ast.Expr) string {
 func TestWrongUse(t *testing.T) {
 	p, m := local(t)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"typo": "adress,amount\n" + payee + ",1\n", "empty": "", "good": "address,amount\n" + payee + ",1\n",
-		"short": "address,amount\n0x222222222222222222222222222222222222222,1\n", "long": "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
+	for name, text := range map[string]string{"typo": "addrss,amount\n" + payee + ",1\n", "empty": "",
+		"good":  "address,amount\n" + payee + ",1\n",
+		"short": "address,amount\n0x222222222222222222222222222222222222222,1\n",
+		"long":  "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name+".csv"), []byte(text), 0o600))
 	}
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)

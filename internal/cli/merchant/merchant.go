@@ -86,8 +86,8 @@ func Plain(err error) string {
 }
 
 // plainWords has Go's words for the ends of a context.
-var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "", "context canceled", "interrupted",
-	"; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
+var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "",
+	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
 
 // usable reports whether a program can send requests to a URL.
 func usable(at string) bool {

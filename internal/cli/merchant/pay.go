@@ -69,7 +69,8 @@ func (e *Incomplete) Error() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
 		}
 	}
-	return map[bool]string{true: "interrupted: "}[e.Interrupted] + fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
+	return map[bool]string{true: "interrupted: "}[e.Interrupted] +
+		fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
 }
 
 // ExitCode is the exit status of the command.

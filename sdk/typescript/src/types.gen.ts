@@ -269,7 +269,7 @@ export type components = {
             count: number | null;
         };
         /**
-         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance.
+         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets.
          *     `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
          * @enum {string}
          */
