@@ -41,6 +41,8 @@ var (
 	ErrOtherAsset = errors.New("the API key pays another asset")
 	// ErrAssetClosed reports an asset of which the operator lets no payment begin.
 	ErrAssetClosed = errors.New("the asset is closed")
+	// errRail reports a request that was given to the dispatcher of another rail.
+	errRail = errors.New("a request for another rail")
 	// ErrNoBatches reports a stack without a contract that pays batches.
 	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay, or not yet.
@@ -171,6 +173,8 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	switch {
 	case err != nil:
 		return Result{}, err
+	case r.Asset == (token.Coin{}) && d.Further, r.Asset != (token.Coin{}) && r.Asset != d.Coin():
+		return s.answerStored(ctx, id, r, errors.Join(ErrUnavailable, errRail))
 	case s.expired():
 		return s.answerStored(ctx, id, r, ErrExpired)
 	case r.Key.OtherAsset:

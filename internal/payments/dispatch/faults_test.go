@@ -447,7 +447,7 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 func TestADayOfEachAsset(t *testing.T) {
 	p := newProcess(t, nil)
 	p.set(func(s *settings.Settings) { s.Daily = token.Units(150) })
-	euro := token.Coin{ChainID: 137, Contract: token.Address{0xec}}
+	euro := porttest.Rail.Coin()
 	for _, step := range []struct {
 		key   string
 		asset token.Coin
@@ -455,6 +455,7 @@ func TestADayOfEachAsset(t *testing.T) {
 	}{{"a", token.Coin{}, nil}, {"b", euro, nil}, {"c", euro, store.ErrDailyLimit}, {"d", token.Coin{}, store.ErrDailyLimit}} {
 		r := asked
 		r.IdempotencyKey, r.Asset = step.key, step.asset
+		p.d.Further = step.asset == euro // as if another rail were the first
 		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, step.want) {
 			t.Errorf("%s: %v, want %v", step.key, err, step.want)
 		}

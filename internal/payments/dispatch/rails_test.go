@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -62,6 +63,16 @@ func TestOneKeyTwoRails(t *testing.T) {
 	to.IdempotencyKey, to.To = "own", token.Address{7}
 	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
 		t.Errorf("a wallet of another rail: %v", err)
+	}
+	for asset, d := range map[token.Coin]*dispatch.Dispatcher{
+		euro.Coin(): must.Get(rails.Of(t.Context(), token.Coin{}))(t),
+		{}:          must.Get(rails.Of(t.Context(), euro.Coin()))(t),
+	} {
+		astray := asked
+		astray.IdempotencyKey, astray.Asset = "astray", asset
+		if _, err := d.Send(t.Context(), astray); !errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("a request for %v at another rail's dispatcher: %v", asset, err)
+		}
 	}
 	closed := asked
 	closed.IdempotencyKey = "closed"
