@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -710,6 +711,13 @@ func TestFoundOnTheChain(t *testing.T) {
 			Amount: token.Units(101)},
 	} {
 		if _, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, other := range map[string]stack.Config{
+		"another chain": {ChainID: 2, Token: porttest.Rail.Token}, "another token": {ChainID: 1, Token: token.Token{Contract: token.Address{0xe0}}},
+	} {
+		if _, err := dispatch.New(other, p.d.Parts).Send(t.Context(), request); !errors.Is(err, dispatch.ErrKeyReused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

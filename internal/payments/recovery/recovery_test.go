@@ -76,6 +76,35 @@ func TestFund(t *testing.T) {
 	}
 }
 
+// lose mines a payment of the first wallet that no tables have, and returns the transaction that it was.
+func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, chain.Tx) {
+	lost := payment.KeyID("mer_1", "test", "order-1")
+	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
+	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
+	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+	return lost, tx
+}
+
+// TestRecoverAKeyOfAnotherRail: the copy has the key prepared on another chain, where the token has the same address.
+// What this chain paid is put back as this chain's.
+func TestRecoverAKeyOfAnotherRail(t *testing.T) {
+	c, keys, tables, r, mine := world(t, 1e12)
+	lost, tx := lose(t, c, keys)
+	for range 4 {
+		mine()
+	}
+	tx.ChainID = 2
+	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
+	prepared := payment.New(lost, q, coin, "other", time.Now()).AssignedTo(fakechain.Wallet(0), tx)
+	_, _, err := tables.Create(t.Context(), prepared)
+	must.OK(t, err)
+	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Tx.ChainID != 1 {
+		t.Errorf("the payment is %s on chain %d", p.State, p.Tx.ChainID)
+	}
+}
+
 // TestRecover puts one payment back into empty tables: a dry run counts and writes nothing, a run uses up the window and
 // stores the payment, the next one knows it, and Resume ends this pause alone.
 func TestRecover(t *testing.T) {
@@ -83,11 +112,7 @@ func TestRecover(t *testing.T) {
 	ids := []wallet.ID{{ChainID: 1, Address: fakechain.Wallet(0)}, {ChainID: 1, Address: fakechain.Wallet(1)}}
 	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}, coin.Contract))
 
-	lost := payment.KeyID("mer_1", "test", "order-1")
-	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: ids[0]}))(t)
-	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
-	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
-	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+	lost, _ := lose(t, c, keys)
 	c.Steal(ids[0].Address, 1, token.Units(2)) // somebody else's transfer, without an id
 	for range 4 {
 		mine()
