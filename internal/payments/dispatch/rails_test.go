@@ -105,13 +105,6 @@ func TestOthersCleared(t *testing.T) {
 	const ago = 30 * time.Second
 	seven, eight := token.Address{7}, token.Address{8}
 	ahead := func(_ *process, c *store.Comparison) { c.Since = c.Ran }
-	closed := func(ago time.Duration, stopped time.Duration) func(*process, *store.Comparison) {
-		return func(p *process, c *store.Comparison) {
-			c.Abreast, c.Ran = time.Time{}, c.Ran.Add(-stopped)
-			closeEuro(p, ago)
-			closeEuro(p, time.Second) // with another version
-		}
-	}
 	for name, c := range map[string]struct {
 		before  func(p *process, known *store.Comparison) // has changed what a run knows of euro
 		chains  []uint64
@@ -120,24 +113,13 @@ func TestOthersCleared(t *testing.T) {
 		paid    token.Address
 		pays    bool
 	}{
-		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true},
-		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
-		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
-		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false},
-		"runs have stopped": {func(_ *process, c *store.Comparison) { c.Ran = c.Ran.Add(-2 * time.Minute) }, nil, true,
-			[]token.Address{seven}, token.Address{}, false},
-		"a wallet is suspected":           {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false},
-		"its wallets are unknown":         {ahead, nil, false, nil, token.Address{}, false},
-		"a wallet has paid, by no record": {ahead, nil, false, []token.Address{seven, eight}, eight, false},
-		"added in this series": {func(_ *process, c *store.Comparison) { c.Abreast, c.Since = time.Time{}, c.Since.Add(-time.Hour) }, nil, true,
-			nil, token.Address{}, true},
-		"closed in this series":    {closed(ago, 0), nil, false, []token.Address{seven}, seven, true},
-		"closed before it":         {closed(2*time.Hour, 0), nil, false, []token.Address{seven}, seven, false},
-		"closed, and runs stopped": {closed(ago, 2*time.Minute), nil, false, []token.Address{seven}, seven, false},
-		"it had nodes and no rail": {func(p *process, c *store.Comparison) {
-			c.Abreast = time.Time{}
-			p.Must(p.Tables.SetCompared(p.T.Context(), token.Coin{ChainID: 2}, store.Comparison{Ran: p.Now()}))
-		}, nil, false, []token.Address{seven}, token.Address{}, false},
+		"cleared, and down now":               {nil, nil, true, []token.Address{seven}, seven, true},
+		"not in this series":                  {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
+		"but its nodes answer":                {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
+		"it is ahead":                         {ahead, nil, false, []token.Address{seven, eight}, seven, false},
+		"a wallet is suspected":               {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false},
+		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false},
+		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false},
 		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,12 +159,4 @@ func register(p *process, a token.Address, s wallet.State) {
 
 func suspect(p *process) {
 	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
-}
-
-func closeEuro(p *process, ago time.Duration) {
-	rules, err := p.Tables.Rules(context.Background())
-	p.Must(err)
-	s := rules.Rail(euro.Coin()).Settings
-	s.Closed, s.At = true, p.Now().Add(-ago)
-	p.Must(p.Tables.SetSettings(context.Background(), s))
 }

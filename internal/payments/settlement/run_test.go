@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -240,6 +241,27 @@ func TestSeries(t *testing.T) {
 	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
 	w.Pass(5 * minute)
 	cleared("its chain had nodes and no rail", false)
+}
+
+// TestAnotherRail: a crashed handler's reservation waits until the other rail is cleared, and a run notes its beginning
+// before it asks a node: a rail whose nodes hang would look like one without runs.
+func TestAnotherRail(t *testing.T) {
+	for cleared, want := range map[bool]int{true: 1, false: 0} {
+		w := newWorld(t, script{})
+		other := settings.Default(settings.Rail{ChainID: 2, Token: token.Token{Contract: token.Address{2}, Symbol: "EURC"}, Network: "other"})
+		w.Must(w.Tables.SetSettings(t.Context(), other))
+		w.reserve("a", minute)
+		known := store.Comparison{Ran: w.Now(), Since: w.Now()}
+		if cleared {
+			known.Abreast = known.Since
+		}
+		w.Must(w.Tables.SetCompared(t.Context(), other.Coin(), known))
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
+		report := must.Get(w.settler.Run(ctx, "run"))(t)
+		if cancel(); report.Reservations != want || !slices.Contains(w.Calls[:slices.Index(w.Calls, "Nodes#1")], "SetCompared#1") {
+			t.Errorf("the other is cleared: %t: %d reservations were finished, after %v", cleared, report.Reservations, w.Calls)
+		}
+	}
 }
 
 // TestNothingIsNotAbreast: a run does not clear a rail of which the tables may have lost wallets, with their payments.

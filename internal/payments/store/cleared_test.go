@@ -1,0 +1,79 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// TestUncleared: a rail pays only once no run misses a payment of another in these tables.
+func TestUncleared(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	const ran, series = 30 * time.Second, time.Hour // ago
+	own, other := token.Coin{ChainID: 1, Contract: token.Address{1}}, token.Coin{ChainID: 2, Contract: token.Address{2}}
+	in := func(c token.Coin) settings.Settings {
+		s := settings.Default(settings.Rail{ChainID: c.ChainID, Token: token.Token{Contract: c.Contract, Symbol: "USDC"}, Network: "devnet"})
+		s.At = now.Add(-2 * series)
+		return s
+	}
+	for name, c := range map[string]struct {
+		added, closed  time.Duration // ago; 0: two series ago, and never
+		ran            time.Duration // the last run, of every rail
+		since, abreast time.Duration // of the other rail; 0: never
+		marked         bool          // its chain had nodes and no rail
+		want           int
+		err            error
+	}{
+		"found abreast in this series":       {0, 0, ran, series, ran, false, 0, nil},
+		"found abreast as it began":          {0, 0, ran, series, series, false, 0, nil},
+		"found abreast before it":            {0, 0, ran, series, series + time.Second, false, 1, nil},
+		"never found abreast":                {0, 0, ran, series, 0, false, 1, nil},
+		"by a run of long ago":               {0, 0, store.ComparedFor, series, 2 * time.Minute, false, 1, nil},
+		"just not yet":                       {0, 0, store.ComparedFor - time.Second, series, 2 * time.Minute, false, 0, nil},
+		"by a run that a clock puts ahead":   {0, 0, -store.Skew, series, 0, false, 1, nil},
+		"far ahead":                          {series / 2, 0, -store.Skew - time.Second, series, 0, false, 1, nil},
+		"added in this series":               {series - store.Skew - time.Second, 0, ran, series / 2, 0, false, 0, nil},
+		"added as it began":                  {series - store.Skew, 0, ran, series / 2, 0, false, 1, nil},
+		"added, and runs have stopped":       {series / 2, 0, store.ComparedFor, series / 2, 0, false, 1, nil},
+		"closed in this series":              {0, series - store.Skew - time.Second, ran, series, 0, true, 0, nil},
+		"closed as it began":                 {0, series - store.Skew, ran, series, 0, false, 1, nil},
+		"closed, and runs have stopped":      {0, series / 2, store.ComparedFor, series, 0, false, 1, nil},
+		"added, and its chain had nodes":     {series / 2, 0, ran, series / 2, 0, true, 0, store.ErrUncleared},
+		"recovered after its chain had them": {0, 0, ran, series, ran, true, 0, nil},
+	} {
+		tables := memory.NewPayments()
+		s := in(other)
+		if c.added > 0 {
+			s.At = now.Add(-c.added)
+		}
+		must.OK(t, tables.SetSettings(t.Context(), in(own)))
+		must.OK(t, tables.SetSettings(t.Context(), s))
+		if c.closed > 0 {
+			s.Version, s.Closed = 1, true
+			s.At = now.Add(-c.closed)
+			must.OK(t, tables.SetSettings(t.Context(), s))
+			s.Version, s.At = 2, now
+			must.OK(t, tables.SetSettings(t.Context(), s))
+		}
+		known := store.Comparison{Ran: now.Add(-c.ran), Since: now.Add(-c.since)}
+		if c.abreast != 0 {
+			known.Abreast = now.Add(-c.abreast)
+		}
+		must.OK(t, tables.SetCompared(t.Context(), other, known))
+		must.OK(t, tables.SetCompared(t.Context(), own, store.Comparison{Ran: now.Add(-c.ran), Since: now.Add(-series)}))
+		if c.marked {
+			must.OK(t, tables.SetCompared(t.Context(), token.Coin{ChainID: 2}, store.Comparison{Ran: now.Add(-series / 4)}))
+		}
+		rules := must.Get(tables.Rules(t.Context()))(t)
+		uncleared, err := rules.Uncleared(t.Context(), tables, own, now)
+		if len(uncleared) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d rails, %v; want %d, %v", name, len(uncleared), err, c.want, c.err)
+		}
+	}
+}
