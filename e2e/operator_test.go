@@ -271,6 +271,7 @@ func (o *operator) operatorsAttempts() []attempt {
 	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]),
 		aws.String(s.Outputs["AuditLogGroupName"])
 	wallets := fmt.Sprintf("wallets#%d", s.Chain.ID())
+	words := []logtypes.InputLogEvent{{Message: aws.String("a try"), Timestamp: aws.Int64(time.Now().UnixMilli())}}
 	return []attempt{
 		{"storing a payment", "Operator", put(payments, "pk", "payment#pay_x")},
 		{"storing a payment in a transaction", "Operator", putTogether(payments, "pk", "payment#pay_x")},
@@ -279,11 +280,10 @@ func (o *operator) operatorsAttempts() []attempt {
 		{"handing out a key", "Operator", put(keys, "key_hash", "x")},
 		{"copying the audit log", "Operator Settings Keys",
 			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
-				&cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
-					LogEvents: []logtypes.InputLogEvent{}})}, // CloudWatch Logs refuses an event without words
+				&cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"), LogEvents: words})},
 		{"logging elsewhere", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
 			&cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
-				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})},
+				LogStreamName: aws.String("operators"), LogEvents: words})},
 		{"reading the copy", "Reader Operator Settings Keys",
 			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).FilterLogEvents,
 				&cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})},

@@ -187,7 +187,7 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err == nil && d.Nodes.Alone(len(views)) {
-		err = fmt.Errorf("%w: one node alone does not tell what a new wallet has", chain.ErrUnavailable)
+		err = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes", chain.ErrUnavailable)
 	}
 	if err != nil {
 		return wallet.Wallet{}, err
