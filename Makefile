@@ -225,7 +225,7 @@ preflight: ## Find problems before a deployment to AWS, credentials first; insta
 	@arguments=$$(tools/samconfig $(ENV) $(SET)) && .cache/bin/remit preflight $$arguments
 
 .PHONY: deploy
-deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; SET='TokenLow=5' for other parameters; ARGS=--no-confirm-changeset in a pipeline)
+deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; SET='LogLevel=DEBUG' for other parameters; ARGS=--no-confirm-changeset in a pipeline)
 	parameters=$$(.cache/venv/bin/python tools/samconfig --release $(ENV) $(SET)) && .cache/venv/bin/sam deploy --config-env $(ENV) --parameter-overrides $$parameters $(ARGS)
 
 .PHONY: smoke

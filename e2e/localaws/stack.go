@@ -136,9 +136,6 @@ func (s *Stack) Parameters() []string {
 	return []string{
 		Architecture, "TraceShare=none", // ministack knows no X-Ray
 		fmt.Sprintf("Release=%d", time.Now().UnixMilli()),
-		"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
-		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
-		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
 	}
 }
 

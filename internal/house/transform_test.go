@@ -275,7 +275,7 @@ func TestEveryChangeTakesEffect(t *testing.T) {
 			}
 			continue // SAM's input is as before
 		}
-		if c.given != nil && c.name != "TokenLow" && c.name != "Size" {
+		if c.given != nil && c.name != "LogRetentionDays" && c.name != "Size" {
 			continue // SAM is as slow with each; it sees the Release alone
 		}
 		stages[c.name] = node{"template": filepath.Join(cases[i][0].(string), "template.yaml"), "parameters": node{"Release": found[i]}}
@@ -362,7 +362,7 @@ func TestReleaseKnowsTheLastFailure(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := "<StackEvents>" + pages[r.FormValue("NextToken")]
 		if r.FormValue("Action") == "DescribeStacks" {
-			answer = "<Stacks><member><StackId>arn:stack</StackId><Parameters><member><ParameterKey>TokenLow</ParameterKey>" +
+			answer = "<Stacks><member><StackId>arn:stack</StackId><Parameters><member><ParameterKey>LogRetentionDays</ParameterKey>" +
 				"<ParameterValue>7</ParameterValue></member></Parameters></member></Stacks>"
 			if r.FormValue("StackName") == "new" {
 				w.WriteHeader(http.StatusBadRequest)
@@ -378,7 +378,7 @@ func TestReleaseKnowsTheLastFailure(t *testing.T) {
 	}
 	var found []any
 	python(t, []string{"remit", "new"}, &found, "-c", deployed)
-	want := []any{[]any{node{"TokenLow": "7"}, "2"}, []any{node{}, nil}}
+	want := []any{[]any{node{"LogRetentionDays": "7"}, "2"}, []any{node{}, nil}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Error(diff)
 	}

@@ -193,12 +193,7 @@ def run(a):
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
         refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
         refs["AWS::StackName"] = "remit-local"
-        chosen = {
-            "ChainId": facts["chain_id"], "Network": "local", "ConfirmationRule": "2",
-            "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],
-            "TokenSymbol": facts["token"]["symbol"], "TokenDecimals": facts["token"]["decimals"],
-        }
-        chosen |= dict(setting.partition("=")[::2] for setting in a.set)
+        chosen = dict(setting.partition("=")[::2] for setting in a.set)
         for name in chosen.keys() - template["Parameters"].keys():
             sys.exit(f"template.yaml has no parameter {name}")
         refs |= chosen

@@ -53,6 +53,7 @@ func TestCommands(t *testing.T) {
 // TestMerchants looks after a merchant, and after recipients that nobody pays.
 func TestMerchants(t *testing.T) {
 	a := operatortest.NewAccount(t)
+	must.OK(t, dynamo.NewPayments(dynamotest.Client(t), "operator-payments").SetSettings(t.Context(), settings.Default(operatortest.Rail())))
 	out, err := a.Remit("keys create Acme --yes --json")
 	var made struct {
 		Key      string `json:"api_key"`

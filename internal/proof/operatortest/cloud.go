@@ -79,8 +79,7 @@ var outputs = map[string]string{"PaymentsTableName": "operator-payments", "ApiKe
 	"WebhooksTableName": "operator-webhooks", "WebhookQueueUrl": "http://queue", "WalletSecrets": "remit/wallets/", "RpcSecretArn": "nodes",
 	"AuditLogGroupName": "remit-audit"}
 
-var parameters = map[string]string{"ChainId": "84532", "TokenSymbol": "USDC", "TokenDecimals": "6", "Mode": "test",
-	"TokenAddress": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}
+var parameters = map[string]string{"Mode": "test"}
 
 // ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -68,8 +68,8 @@ func template(text string) string {
 // TestPreflight: each state of an account that would fail a deployment is found, with its fix.
 func TestPreflight(t *testing.T) {
 	words := map[string]string{"alarms": alarms, "key": key, "a table": operatortest.Resources("AWS::DynamoDB::Table orders"),
-		"a part": template(`{"Resources":{"F":{"Properties":{"ReservedConcurrentExecutions":{"Ref":"ChainId"}}}}}`)}
-	parameters := map[string]string{"LogLevel": "INFO", "Old": "x", "LogRetentionDays": "90", "TokenLow": "7"}
+		"a part": template(`{"Resources":{"F":{"Properties":{"ReservedConcurrentExecutions":{"Ref":"LogRetentionDays"}}}}}`)}
+	parameters := map[string]string{"LogLevel": "INFO", "Old": "x", "LogRetentionDays": "400", "CheckReceiptsMemory": "7"}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		over(t, &operatortest.Cloud{Status: c.In[0], Parameters: parameters, Answer: func(_ *http.Request, action, _ string) string {
 			if of, text, _ := strings.Cut(c.In[2], " "); of == action {

@@ -130,9 +130,23 @@ func (d *Deployment) Wallets(ctx context.Context) (wallet.Registry, error) {
 	return d.Payments.Wallets(ctx, d.Config.Coin())
 }
 
-// Coin returns the default asset.
-func (d *Deployment) Coin() token.Coin {
-	return token.Coin{ChainID: d.ChainID, Contract: d.Asset.Contract}
+// Named returns the asset that --asset names, the default one if it is empty, and the default one.
+func (d *Deployment) Named(ctx context.Context, name string) (asset, standard token.Coin, err error) {
+	rules, err := d.Payments.Rules(ctx)
+	if err == nil && len(rules.Rails) == 0 {
+		err = ErrNoRail
+	}
+	if err != nil {
+		return asset, standard, fmt.Errorf("reading the rails: %w", err)
+	}
+	if standard = rules.Rails[0].Coin; name == "" {
+		return standard, standard, nil
+	}
+	asset, _ = token.ParseCoin(name)
+	if _, found := rules.Assets().Find(asset); !found {
+		err = fmt.Errorf("--asset %q is no asset of the stack; use a name such as %s", name, standard)
+	}
+	return asset, standard, err
 }
 
 // WalletID names a wallet of the stack.

@@ -33,8 +33,8 @@ type keyCreate struct {
 }
 
 // Change makes the key with the operator's rights, so it works also where KeyCreation closes the API's endpoint.
-func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
-	r, err := c.request(d)
+func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	r, err := c.request(ctx, d)
 	return change.Change{
 		Consequences: fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
@@ -75,7 +75,7 @@ type restrictions struct {
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
-func (r restrictions) request(d *deployed.Deployment) (apikey.KeyRequest, error) {
+func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
 		Guard: uint64(r.RepeatGuard / time.Second),
@@ -83,16 +83,13 @@ func (r restrictions) request(d *deployed.Deployment) (apikey.KeyRequest, error)
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
-	if request.HasAmounts() {
-		request.Asset = d.Coin()
-	}
-	asset, ok := token.ParseCoin(r.Asset)
-	if ok {
-		request.Asset = asset
+	if request.HasAmounts() || r.Asset != "" {
+		var err error
+		if request.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
+			return request, err
+		}
 	}
 	switch {
-	case !ok && r.Asset != "":
-		return request, fmt.Errorf("--asset %q is no asset; use a name such as %s", r.Asset, d.Coin())
 	case r.DailyCount > apikey.MaxCount:
 		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
 	case r.RepeatGuard != 0 && (r.RepeatGuard < apikey.MinGuard*time.Second || r.RepeatGuard > apikey.MaxGuard*time.Second):
@@ -113,7 +110,7 @@ type keyIssue struct {
 }
 
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := c.request(d)
+	r, err := c.request(ctx, d)
 	if err != nil {
 		return none, err
 	}

@@ -195,12 +195,12 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
 	}
-	coin, ok := token.ParseCoin(c.Asset)
-	if c.Asset != "" && !ok {
-		return change.Change{}, fmt.Errorf("--asset %q is no asset; use a name such as %s", c.Asset, d.Coin())
+	coin, standard, err := d.Named(ctx, c.Asset)
+	if err != nil {
+		return change.Change{}, err
 	}
 	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
 		func(t *apikey.Terms) {
-			*t = t.With(coin, d.Coin(), apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
+			*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
 		})
 }
