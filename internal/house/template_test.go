@@ -126,7 +126,7 @@ func TestVariablesAreRead(t *testing.T) {
 			t.Errorf("template.yaml sets %s, which no function reads", v)
 		}
 	}
-	if len(all) < 20 {
+	if len(all) < 15 {
 		t.Errorf("template.yaml sets %d variables: has its form changed?", len(all))
 	}
 }
