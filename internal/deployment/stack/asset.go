@@ -17,7 +17,7 @@ type Asset struct {
 // Coin identifies the asset.
 func (a Asset) Coin() token.Coin { return token.Coin{ChainID: a.ChainID, Contract: a.Token.Contract} }
 
-// Assets are those of a stack in the order in which they were added. The first is the default, for ever.
+// Assets are a stack's assets, in the order in which they were added. The first is the default, for ever.
 type Assets []Asset
 
 // Find returns the asset of a coin, or false.

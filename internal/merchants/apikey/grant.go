@@ -69,7 +69,7 @@ type Grant struct {
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
 	Book    bool       // it pays active entries of the merchant's address book only
-	Asset   token.Coin // the only one that it pays; zero: any, but the default alone if amounts are limited
+	Asset   token.Coin // it pays no other; zero: it pays any, or if amounts are limited the default
 	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
 }
 
