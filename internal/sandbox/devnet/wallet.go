@@ -45,10 +45,10 @@ func (c *Chain) makeKeys() {
 		c.wallets = append(c.wallets, derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n)))
 	}
 	contract := crypto.CreateAddress(common.Address(c.owner.Address), 0)
-	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
+	c.token = token.Token{Symbol: c.cfg.Symbol, Decimals: 6, Contract: token.Address(contract)}
 }
 
-// Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox.
+// Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox, with its assets.
 type Facts struct {
 	RPCURL           string        `json:"rpc_url"`
 	ChainID          uint64        `json:"chain_id"`
@@ -62,8 +62,21 @@ type Facts struct {
 
 	Recipients []Recipient `json:"recipients"`
 
+	// Assets are those of the stack, each on a chain of its own. The caller fills them in.
+	Assets []AssetFacts `json:"assets,omitempty"`
+
 	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox leaves them out.
 	PrivateKeys []string `json:"private_keys,omitempty"`
+}
+
+// AssetFacts are the facts of one asset of a stack.
+type AssetFacts struct {
+	Asset      string        `json:"asset"`
+	RPCURL     string        `json:"rpc_url"`
+	ChainID    uint64        `json:"chain_id"`
+	Token      TokenFacts    `json:"token"`
+	Wallets    []WalletFacts `json:"wallets"`
+	Recipients []Recipient   `json:"recipients"`
 }
 
 // TokenFacts describe the test token.

@@ -19,19 +19,21 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	defer cancel()
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nRemit is ready.\n\n")
-	if s.chain.page != nil {
+	if s.page != nil {
 		fmt.Fprintf(&b, "  page       %s/  watch payments, break things, see the chain's own count\n", s.url)
 	}
 	fmt.Fprintf(&b, "  API        %s\n", s.url)
 	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
 	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
 	if facts, err := s.facts(ctx); err == nil {
-		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL,
-			facts.ChainID, s.BlockTime, s.ConfirmationRule)
-		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
-		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
+		for _, a := range facts.Assets {
+			fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", a.RPCURL,
+				a.ChainID, s.BlockTime, s.ConfirmationRule)
+			fmt.Fprintf(&b, "  token      %s %s\n", a.Token.Symbol, a.Token.Address)
+			fmt.Fprintf(&b, "  wallets    %d\n", len(a.Wallets))
+		}
 	}
-	for _, err := range s.chain.silent {
+	for _, err := range s.rails[0].silent {
 		fmt.Fprintf(&b, "  warning    %v\n", err)
 	}
 	store := "in memory, gone when this ends"
@@ -68,7 +70,7 @@ func (s *process) curls() string {
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
 func (s *process) hasReadyKey() bool {
-	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
+	return s.rails[0].embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
 }
 
 func (s *process) storeReadyKey(ctx context.Context) error {
