@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -45,7 +46,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
-	cli.Local.Operate = operator.Serve
+	cli.Local.Operate, cli.Local.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {
 		complete(os.Stdout, parser.Model.Node, line)

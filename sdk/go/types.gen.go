@@ -109,6 +109,7 @@ const (
 	InvalidItemTypeAddressChecksum       InvalidItemType = "address_checksum"
 	InvalidItemTypeAddressInvalid        InvalidItemType = "address_invalid"
 	InvalidItemTypeArrayType             InvalidItemType = "array_type"
+	InvalidItemTypeAssetUnknown          InvalidItemType = "asset_unknown"
 	InvalidItemTypeBlank                 InvalidItemType = "blank"
 	InvalidItemTypeContentEncoding       InvalidItemType = "content_encoding"
 	InvalidItemTypeContentType           InvalidItemType = "content_type"
@@ -155,6 +156,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeAddressInvalid:
 		return true
 	case InvalidItemTypeArrayType:
+		return true
+	case InvalidItemTypeAssetUnknown:
 		return true
 	case InvalidItemTypeBlank:
 		return true
@@ -298,6 +301,7 @@ const (
 	ProblemCodeAPIKeyNotFound         ProblemCode = "api_key_not_found"
 	ProblemCodeAmountAboveMaximum     ProblemCode = "amount_above_maximum"
 	ProblemCodeAmountBelowMinimum     ProblemCode = "amount_below_minimum"
+	ProblemCodeAssetClosed            ProblemCode = "asset_closed"
 	ProblemCodeBatchesNotEnabled      ProblemCode = "batches_not_enabled"
 	ProblemCodeBodyNotUTF8            ProblemCode = "body_not_utf8"
 	ProblemCodeBodyTooLarge           ProblemCode = "body_too_large"
@@ -339,6 +343,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeAmountAboveMaximum:
 		return true
 	case ProblemCodeAmountBelowMinimum:
+		return true
+	case ProblemCodeAssetClosed:
 		return true
 	case ProblemCodeBatchesNotEnabled:
 		return true
@@ -470,21 +476,21 @@ func (e RecipientRule) Valid() bool {
 	}
 }
 
-// Defines values for SandboxRecipientsBehaviour.
+// Defines values for SandboxRecipientBehaviour.
 const (
-	SandboxRecipientsBehaviourReorg  SandboxRecipientsBehaviour = "reorg"
-	SandboxRecipientsBehaviourRevert SandboxRecipientsBehaviour = "revert"
-	SandboxRecipientsBehaviourStuck  SandboxRecipientsBehaviour = "stuck"
+	SandboxRecipientBehaviourReorg  SandboxRecipientBehaviour = "reorg"
+	SandboxRecipientBehaviourRevert SandboxRecipientBehaviour = "revert"
+	SandboxRecipientBehaviourStuck  SandboxRecipientBehaviour = "stuck"
 )
 
-// Valid indicates whether the value is a known member of the SandboxRecipientsBehaviour enum.
-func (e SandboxRecipientsBehaviour) Valid() bool {
+// Valid indicates whether the value is a known member of the SandboxRecipientBehaviour enum.
+func (e SandboxRecipientBehaviour) Valid() bool {
 	switch e {
-	case SandboxRecipientsBehaviourReorg:
+	case SandboxRecipientBehaviourReorg:
 		return true
-	case SandboxRecipientsBehaviourRevert:
+	case SandboxRecipientBehaviourRevert:
 		return true
-	case SandboxRecipientsBehaviourStuck:
+	case SandboxRecipientBehaviourStuck:
 		return true
 	default:
 		return false
@@ -574,6 +580,15 @@ type AmountText = string
 // Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
 type Asset = string
 
+// AssetInput One of GET /assets; the default if it is absent. A batch has one asset.
+type AssetInput = string
+
+// AssetList defines model for AssetList.
+type AssetList struct {
+	// Data In the order in which they were added.
+	Data []ListedAsset `json:"data"`
+}
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -594,6 +609,9 @@ type Attempt struct {
 type Balance struct {
 	// Address A 20-byte address with its EIP-55 checksum.
 	Address Address `json:"address"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset Asset `json:"asset"`
 
 	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
 	// it exactly, or read the text beside it.
@@ -856,6 +874,9 @@ type InvalidItemType string
 
 // IssueAPIKeyRequest All optional. A key with the scope `keys` has no limits.
 type IssueAPIKeyRequest struct {
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
 	DailyAmount AmountInput `json:"daily_amount,omitempty"`
 
@@ -884,6 +905,9 @@ type IssueAPIKeyRequest struct {
 type IssuedAPIKey struct {
 	// APIKey The key itself. It is shown this once.
 	APIKey string `json:"api_key"`
+
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -915,8 +939,30 @@ type IssuedAPIKey struct {
 	Scopes             []Scope `json:"scopes"`
 }
 
+// ListedAsset defines model for ListedAsset.
+type ListedAsset struct {
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset   Asset `json:"asset"`
+	ChainID int64 `json:"chain_id"`
+
+	// Contract A 20-byte address with its EIP-55 checksum.
+	Contract Address `json:"contract"`
+	Decimals int     `json:"decimals"`
+
+	// Default Paid by requests that name no asset, for ever.
+	Default bool   `json:"default"`
+	Network string `json:"network"`
+
+	// Open False: no payment of it is begun.
+	Open  bool   `json:"open"`
+	Token string `json:"token"`
+}
+
 // MerchantKey defines model for MerchantKey.
 type MerchantKey struct {
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -981,6 +1027,9 @@ type OverlapRequest struct {
 
 // OwnAPIKey defines model for OwnAPIKey.
 type OwnAPIKey struct {
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1184,6 +1233,9 @@ type RotatedAPIKey struct {
 	// APIKey The new key itself. It is shown this once.
 	APIKey string `json:"api_key"`
 
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1215,39 +1267,61 @@ type RotatedAPIKey struct {
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
-	BlockTimeSeconds float64 `json:"block_time_seconds"`
-	ChainID          int64   `json:"chain_id"`
+	// Assets Each is on a chain of its own. The other fields are the default's.
+	Assets           []SandboxAsset `json:"assets"`
+	BlockTimeSeconds float64        `json:"block_time_seconds"`
+	ChainID          int64          `json:"chain_id"`
 
 	// Finality A depth in blocks, `safe` or `finalized`.
-	Finality   string `json:"finality"`
-	Recipients []struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address   Address                    `json:"address"`
-		Behaviour SandboxRecipientsBehaviour `json:"behaviour"`
-	} `json:"recipients"`
-	RPCURL string `json:"rpc_url"`
-	Token  struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address  Address `json:"address"`
-		Decimals int     `json:"decimals"`
-		Symbol   string  `json:"symbol"`
-	} `json:"token"`
-	Wallets []struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address Address `json:"address"`
-
-		// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
-		// it exactly, or read the text beside it.
-		GasBalance Amount `json:"gas_balance"`
-
-		// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
-		// it exactly, or read the text beside it.
-		TokenBalance Amount `json:"token_balance"`
-	} `json:"wallets"`
+	Finality   string             `json:"finality"`
+	Recipients []SandboxRecipient `json:"recipients"`
+	RPCURL     string             `json:"rpc_url"`
+	Token      SandboxToken       `json:"token"`
+	Wallets    []SandboxWallet    `json:"wallets"`
 }
 
-// SandboxRecipientsBehaviour defines model for Sandbox.Recipients.Behaviour.
-type SandboxRecipientsBehaviour string
+// SandboxAsset defines model for SandboxAsset.
+type SandboxAsset struct {
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset      Asset              `json:"asset"`
+	ChainID    int64              `json:"chain_id"`
+	Recipients []SandboxRecipient `json:"recipients"`
+	RPCURL     string             `json:"rpc_url"`
+	Token      SandboxToken       `json:"token"`
+	Wallets    []SandboxWallet    `json:"wallets"`
+}
+
+// SandboxRecipient defines model for SandboxRecipient.
+type SandboxRecipient struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address   Address                   `json:"address"`
+	Behaviour SandboxRecipientBehaviour `json:"behaviour"`
+}
+
+// SandboxRecipientBehaviour defines model for SandboxRecipient.Behaviour.
+type SandboxRecipientBehaviour string
+
+// SandboxToken defines model for SandboxToken.
+type SandboxToken struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address  Address `json:"address"`
+	Decimals int     `json:"decimals"`
+	Symbol   string  `json:"symbol"`
+}
+
+// SandboxWallet defines model for SandboxWallet.
+type SandboxWallet struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address Address `json:"address"`
+
+	// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	GasBalance Amount `json:"gas_balance"`
+
+	// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	TokenBalance Amount `json:"token_balance"`
+}
 
 // Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance.
 // `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
@@ -1259,6 +1333,9 @@ type SendPaymentRequest struct {
 	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount AmountInput `json:"amount"`
+
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
 
 	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
 	// want a second one. It is no part of what the Idempotency-Key stands for.
@@ -1279,6 +1356,9 @@ type SendPaymentRequest struct {
 
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
 type SendPaymentsRequest struct {
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Payments []struct {

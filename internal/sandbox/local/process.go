@@ -174,7 +174,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
-	openapi, err := description(s.url)
+	openapi, err := description(s.url, s.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,11 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	if s.rails[0].embedded != nil {
 		magic = devnet.Recipients()
 	}
-	docs, err := explorer(magic)
+	key := ""
+	if s.hasReadyKey() {
+		key = ReadyKey
+	}
+	docs, err := explorer(magic, key)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type Settings struct {
 	DailyLimit  token.Amount  `default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
 	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes API keys. Empty: public, with --rpc operator."`
 	SilentAfter time.Duration `hidden:""` // of tests, in place of five minutes
+	Version     string        `kong:"-"`  // of the program, which /docs shows
 	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment."`
 }
 

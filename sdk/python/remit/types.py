@@ -33,6 +33,24 @@ Mode: TypeAlias = Literal['test', 'live']
 Asset: TypeAlias = str
 
 
+AssetInput: TypeAlias = str | None
+
+
+class ListedAsset(TypedDict):
+    asset: Asset
+    network: str
+    chain_id: int
+    token: str
+    contract: Address
+    decimals: int
+    default: bool
+    open: bool
+
+
+class AssetList(TypedDict):
+    data: list[ListedAsset]
+
+
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 
@@ -56,6 +74,7 @@ class SendPaymentRequest(TypedDict):
     wallet_address: NotRequired[AddressInput]
     to: NotRequired[AddressInput]
     amount: AmountInput
+    asset: NotRequired[AssetInput]
     different_from: NotRequired[str | None]
     reference: NotRequired[str | None]
     metadata: NotRequired[dict[str, str]]
@@ -70,6 +89,7 @@ class Payment1(TypedDict):
 
 class SendPaymentsRequest(TypedDict):
     payments: list[Payment1]
+    asset: NotRequired[AssetInput]
     reference: NotRequired[str | None]
     metadata: NotRequired[dict[str, str]]
 
@@ -78,6 +98,7 @@ class Balance(TypedDict):
     address: Address
     balance: Amount
     balance_text: AmountText
+    asset: Asset
     token: str
     decimals: int
     network: str
@@ -116,6 +137,7 @@ class IssueAPIKeyRequest(TypedDict):
     daily_amount: NotRequired[AmountInput | None]
     daily_count: NotRequired[int | str | None]
     recipients: NotRequired[RecipientRule | None]
+    asset: NotRequired[AssetInput]
     repeat_guard_seconds: NotRequired[int | None]
     expires_in_seconds: NotRequired[int | None]
 
@@ -136,6 +158,7 @@ class IssuedAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     expires_at: Timestamp | None
 
 
@@ -190,6 +213,7 @@ class RotatedAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
 
 
 class OverlapRequest(TypedDict):
@@ -323,31 +347,21 @@ class TestEvent(TypedDict):
     data: dict[str, Any]
 
 
-class Token(TypedDict):
+class SandboxToken(TypedDict):
     address: Address
     symbol: str
     decimals: int
 
 
-class Wallet(TypedDict):
+class SandboxWallet(TypedDict):
     address: Address
     token_balance: Amount
     gas_balance: Amount
 
 
-class Recipient1(TypedDict):
+class SandboxRecipient(TypedDict):
     address: Address
     behaviour: Literal['revert', 'stuck', 'reorg']
-
-
-class Sandbox(TypedDict):
-    rpc_url: str
-    chain_id: int
-    token: Token
-    wallets: list[Wallet]
-    block_time_seconds: float
-    finality: str
-    recipients: list[Recipient1]
 
 
 class Unauthorized(TypedDict):
@@ -361,13 +375,13 @@ class NotFound(TypedDict):
 
 class Problem(TypedDict):
     detail: str
-    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
+    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'asset_closed', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
     tx_hash: NotRequired[str]
     index: NotRequired[int]
 
 
 class InvalidItem(TypedDict):
-    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'stands_alone']
+    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'asset_unknown', 'stands_alone']
     loc: list[str | int]
     msg: str
 
@@ -450,6 +464,7 @@ class MerchantKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
 
 
 class OwnAPIKey(TypedDict):
@@ -469,6 +484,7 @@ class OwnAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     used_today: UsedToday
 
 
@@ -490,6 +506,26 @@ class APIKeyEvent(TypedDict):
     data: MerchantKey
 
 
+class SandboxAsset(TypedDict):
+    asset: Asset
+    rpc_url: str
+    chain_id: int
+    token: SandboxToken
+    wallets: list[SandboxWallet]
+    recipients: list[SandboxRecipient]
+
+
 class Invalid(TypedDict):
     code: Literal['validation_failed']
     detail: list[InvalidItem]
+
+
+class Sandbox(TypedDict):
+    rpc_url: str
+    chain_id: int
+    token: SandboxToken
+    wallets: list[SandboxWallet]
+    block_time_seconds: float
+    finality: str
+    recipients: list[SandboxRecipient]
+    assets: list[SandboxAsset]

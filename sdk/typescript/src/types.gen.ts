@@ -34,6 +34,26 @@ export type components = {
         Mode: "test" | "live";
         /** @description The CAIP-19 name of a token on a chain. An address in a request may be in any case. */
         Asset: string;
+        /** @description One of GET /assets; the default if it is absent. A batch has one asset. */
+        AssetInput: string | null;
+        ListedAsset: {
+            asset: components["schemas"]["Asset"];
+            network: string;
+            /** Format: int64 */
+            chain_id: number;
+            token: string;
+            contract: components["schemas"]["Address"];
+            /** Format: int32 */
+            decimals: number;
+            /** @description Paid by requests that name no asset, for ever. */
+            default: boolean;
+            /** @description False: no payment of it is begun. */
+            open: boolean;
+        };
+        AssetList: {
+            /** @description In the order in which they were added. */
+            data: components["schemas"]["ListedAsset"][];
+        };
         /**
          * @description `confirmed` and `failed` are final.
          * @enum {string}
@@ -114,6 +134,7 @@ export type components = {
             wallet_address?: components["schemas"]["AddressInput"];
             to?: components["schemas"]["AddressInput"];
             amount: components["schemas"]["AmountInput"];
+            asset?: components["schemas"]["AssetInput"];
             /**
              * @description Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
              *     want a second one. It is no part of what the Idempotency-Key stands for.
@@ -135,6 +156,7 @@ export type components = {
                 /** @description Yours; returned as it is. Need not be unique. */
                 reference?: string | null;
             }[];
+            asset?: components["schemas"]["AssetInput"];
             /** @description Yours; returned as it is. Need not be unique. */
             reference?: string | null;
             /** @description Up to 20 pairs of your own. */
@@ -151,6 +173,7 @@ export type components = {
             address: components["schemas"]["Address"];
             balance: components["schemas"]["Amount"];
             balance_text: components["schemas"]["AmountText"];
+            asset: components["schemas"]["Asset"];
             token: string;
             /** Format: int32 */
             decimals: number;
@@ -201,6 +224,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
         };
         OwnAPIKey: {
             id: string;
@@ -232,6 +257,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             used_today: components["schemas"]["UsedToday"];
         };
         /** @description What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit. */
@@ -265,6 +292,7 @@ export type components = {
             /** @description Payments in a UTC day, up to 10^9. Null is none. */
             daily_count?: number | string | null;
             recipients?: components["schemas"]["RecipientRule"] | null;
+            asset?: components["schemas"]["AssetInput"];
             /**
              * Format: int32
              * @description So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
@@ -304,6 +332,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             expires_at: components["schemas"]["Timestamp"] | null;
         };
         CreateRecipientRequest: {
@@ -382,6 +412,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
         };
         OverlapRequest: {
             /**
@@ -571,26 +603,40 @@ export type components = {
             rpc_url: string;
             /** Format: int64 */
             chain_id: number;
-            token: {
-                address: components["schemas"]["Address"];
-                symbol: string;
-                /** Format: int32 */
-                decimals: number;
-            };
-            wallets: {
-                address: components["schemas"]["Address"];
-                token_balance: components["schemas"]["Amount"];
-                gas_balance: components["schemas"]["Amount"];
-            }[];
+            token: components["schemas"]["SandboxToken"];
+            wallets: components["schemas"]["SandboxWallet"][];
             /** Format: double */
             block_time_seconds: number;
             /** @description A depth in blocks, `safe` or `finalized`. */
             finality: string;
-            recipients: {
-                address: components["schemas"]["Address"];
-                /** @enum {string} */
-                behaviour: "revert" | "stuck" | "reorg";
-            }[];
+            recipients: components["schemas"]["SandboxRecipient"][];
+            /** @description Each is on a chain of its own. The other fields are the default's. */
+            assets: components["schemas"]["SandboxAsset"][];
+        };
+        SandboxAsset: {
+            asset: components["schemas"]["Asset"];
+            rpc_url: string;
+            /** Format: int64 */
+            chain_id: number;
+            token: components["schemas"]["SandboxToken"];
+            wallets: components["schemas"]["SandboxWallet"][];
+            recipients: components["schemas"]["SandboxRecipient"][];
+        };
+        SandboxToken: {
+            address: components["schemas"]["Address"];
+            symbol: string;
+            /** Format: int32 */
+            decimals: number;
+        };
+        SandboxWallet: {
+            address: components["schemas"]["Address"];
+            token_balance: components["schemas"]["Amount"];
+            gas_balance: components["schemas"]["Amount"];
+        };
+        SandboxRecipient: {
+            address: components["schemas"]["Address"];
+            /** @enum {string} */
+            behaviour: "revert" | "stuck" | "reorg";
         };
         /** @description Always these 28 bytes. */
         Unauthorized: {
@@ -610,7 +656,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "asset_closed" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
             /** @description Of `similar_payment`: the newest such payment. */
             tx_hash?: string;
             /** @description Which payment of a batch is refused, from 0, if one alone is. */
@@ -627,7 +673,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone";
+            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "asset_unknown" | "stands_alone";
             /** @description `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte. */
             loc: (string | number)[];
             /** @description For people. Never repeats what was sent. */
@@ -682,6 +728,9 @@ export type Hash = components['schemas']['Hash'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Mode = components['schemas']['Mode'];
 export type Asset = components['schemas']['Asset'];
+export type AssetInput = components['schemas']['AssetInput'];
+export type ListedAsset = components['schemas']['ListedAsset'];
+export type AssetList = components['schemas']['AssetList'];
 export type PaymentStatus = components['schemas']['PaymentStatus'];
 export type Payment = components['schemas']['Payment'];
 export type Progress = components['schemas']['Progress'];
@@ -728,6 +777,10 @@ export type RecipientEvent = components['schemas']['RecipientEvent'];
 export type ApiKeyEvent = components['schemas']['APIKeyEvent'];
 export type TestEvent = components['schemas']['TestEvent'];
 export type Sandbox = components['schemas']['Sandbox'];
+export type SandboxAsset = components['schemas']['SandboxAsset'];
+export type SandboxToken = components['schemas']['SandboxToken'];
+export type SandboxWallet = components['schemas']['SandboxWallet'];
+export type SandboxRecipient = components['schemas']['SandboxRecipient'];
 export type Unauthorized = components['schemas']['Unauthorized'];
 export type NotFound = components['schemas']['NotFound'];
 export type Problem = components['schemas']['Problem'];
