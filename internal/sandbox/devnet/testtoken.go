@@ -48,10 +48,10 @@ func (c *Chain) deploy() error {
 		return fmt.Errorf("reading the token's artifact: %w", err)
 	}
 	c.abi = compiled.ABI
-	deployer, unlimited := common.Address(install.Deployer()), token.MaxAmount().Bytes32()
+	at, unlimited := common.Address(install.Deployer()), token.MaxAmount().Bytes32()
 	// The names USDC and USD Coin have the length of EURC and EUR Coin.
 	code := bytes.ReplaceAll(compiled.Bytecode, []byte("USD"), []byte(c.cfg.Symbol[:3]))
-	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: code}, {Gas: deployGas, To: &deployer, Data: install.Deployment()}}
+	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: code}, {Gas: deployGas, To: &at, Data: install.Deployment()}}
 	for _, w := range c.wallets {
 		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
 		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(install.Address()),

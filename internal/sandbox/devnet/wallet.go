@@ -50,17 +50,12 @@ func (c *Chain) makeKeys() {
 
 // Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox, with its assets.
 type Facts struct {
-	RPCURL           string        `json:"rpc_url"`
-	ChainID          uint64        `json:"chain_id"`
-	Token            TokenFacts    `json:"token"`
-	Wallets          []WalletFacts `json:"wallets"`
-	BlockTimeSeconds float64       `json:"block_time_seconds"` // 0 when blocks are made on demand
+	AssetFacts
+	BlockTimeSeconds float64 `json:"block_time_seconds"` // 0 when blocks are made on demand
 
 	// ConfirmationRule is the rule of the engines that read the chain. The chain
 	// does not know it: the caller fills it in.
 	ConfirmationRule string `json:"finality,omitempty"`
-
-	Recipients []Recipient `json:"recipients"`
 
 	// Assets are those of the stack, each on a chain of its own. The caller fills them in.
 	Assets []AssetFacts `json:"assets,omitempty"`
@@ -71,7 +66,7 @@ type Facts struct {
 
 // AssetFacts are the facts of one asset of a stack.
 type AssetFacts struct {
-	Asset      string        `json:"asset"`
+	Asset      string        `json:"asset,omitempty"` // the caller fills it in
 	RPCURL     string        `json:"rpc_url"`
 	ChainID    uint64        `json:"chain_id"`
 	Token      TokenFacts    `json:"token"`
@@ -96,11 +91,9 @@ type WalletFacts struct {
 // Facts returns the facts as they are now.
 func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
-		RPCURL:           c.url,
-		ChainID:          c.cfg.ChainID,
-		Token:            TokenFacts{c.token.Contract, c.token.Symbol, c.token.Decimals},
+		AssetFacts: AssetFacts{RPCURL: c.url, ChainID: c.cfg.ChainID, Recipients: Recipients(),
+			Token: TokenFacts{c.token.Contract, c.token.Symbol, c.token.Decimals}},
 		BlockTimeSeconds: c.cfg.BlockTime.Seconds(),
-		Recipients:       Recipients(),
 	}
 	for _, w := range c.wallets {
 		has, err := c.Account(ctx, w.Address)

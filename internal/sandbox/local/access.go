@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -25,7 +24,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
 )
 
 // A rail is an asset that this stack pays: its chain, and how its payments are made.
@@ -49,71 +47,50 @@ func (all rails) of(c token.Coin) *rail {
 	return nil
 }
 
-// urls returns the URLs of nodes by chain.
-func (all rails) urls() map[uint64][]string {
-	urls := map[uint64][]string{}
-	for _, r := range all {
-		urls[r.ChainID] = append(urls[r.ChainID], r.urls...)
-	}
-	return urls
-}
-
-func (all rails) close() (err error) {
-	for _, r := range all {
-		if r.embedded == nil {
-			continue
-		}
-		if closing := r.embedded.Close(); !errors.Is(closing, context.Canceled) {
-			err = errors.Join(err, closing)
-		}
-	}
-	return err
-}
-
 // open opens rail number n: it starts an embedded chain unless --rpc names outside nodes, and asks the nodes for their
-// chain and token. It returns the rail also with an error, so that it can be closed. page is nil where no page is served.
-func (s *Settings) open(ctx context.Context, n int, config stack.Config, keys *vault, page *sandbox.Sandbox, log *slog.Logger) (
-	r *rail, err error) {
-	r = &rail{Config: config, urls: s.RPC}
+// chain and token.
+func (s *process) open(ctx context.Context, n int, config stack.Config) (err error) {
+	r := &rail{Config: config, urls: s.RPC}
+	s.rails = append(s.rails, r)
 	contract := s.Token
 	var texts []string
 	if len(s.RPC) > 0 {
 		texts, err = keysIn(s.WalletFile)
-	} else if r.embedded, err = s.start(ctx, s.embedded(n), log); err == nil {
+	} else if r.embedded, err = s.ChainSettings.start(ctx, s.embedded(n), s.log); err == nil {
 		r.urls, contract = []string{r.embedded.URL()}, r.embedded.Token().Contract
 		for _, w := range r.embedded.Wallets() {
 			texts = append(texts, w.PrivateKey())
 		}
 	}
 	if err != nil {
-		return r, err
+		return err
 	}
 	if err := r.discover(ctx, contract); err != nil {
-		return r, fmt.Errorf("--rpc, --token: %w", err)
+		return fmt.Errorf("--rpc, --token: %w", err)
 	}
 	for i, text := range texts {
 		key, err := keyring.ParseKey(text)
 		if err != nil {
-			return r, fmt.Errorf("--wallet-file %s: key %d: %w", s.WalletFile, i+1, err)
+			return fmt.Errorf("--wallet-file %s: key %d: %w", s.WalletFile, i+1, err)
 		}
-		keys.put(key, r.Coin())
+		s.keys.put(key, r.Coin())
 	}
 	r.Config = s.complete(r.Config)
-	if page != nil {
-		if r.nodes, err = page.Add(r.embedded, r.Config); err != nil {
-			return r, err
+	if s.page != nil {
+		if r.nodes, err = s.page.Add(r.embedded, r.Config); err != nil {
+			return err
 		}
 	}
-	own := s.profile(r.ChainID, r.Token)
+	own := ethrpc.Config{ChainID: r.ChainID, L1Fee: s.profile(r.ChainID, r.Token).L1Fee, Gas: r.Gas, Log: s.log}
 	for _, url := range r.urls[min(len(r.urls), len(r.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: r.ChainID, L1Fee: own.L1Fee, Gas: own.Gas, Log: log})
+		node, err := ethrpc.Open(url, own)
 		if err != nil {
-			return r, fmt.Errorf("--rpc: %w", err)
+			return fmt.Errorf("--rpc: %w", err)
 		}
 		r.nodes = append(r.nodes, node)
 	}
 	r.nodes = r.nodes.Watch(time.Now, time.After)
-	return r, nil
+	return nil
 }
 
 // embedded returns the config of the chain of rail number n, which listens so many ports above the first.
@@ -153,16 +130,6 @@ type vault struct {
 	mu    sync.Mutex
 	held  map[token.Address]keyring.Key
 	rails map[token.Address]token.Coin
-}
-
-func newVault() *vault {
-	return &vault{held: map[token.Address]keyring.Key{}, rails: map[token.Address]token.Coin{}}
-}
-
-func (v *vault) ring() *keyring.Ring {
-	return keyring.New(func(wallet token.Address) keyring.Read {
-		return func(context.Context) (keyring.Key, error) { return v.key(wallet) }
-	})
 }
 
 func (v *vault) put(key keyring.Key, of token.Coin) {
@@ -215,8 +182,9 @@ func (r *rail) facts(ctx context.Context, wallets []token.Address) (devnet.Facts
 		return r.embedded.Facts(ctx)
 	}
 	facts := devnet.Facts{
-		RPCURL: host(r.urls[0]), ChainID: r.ChainID, BlockTimeSeconds: r.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
-		Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals},
+		AssetFacts: devnet.AssetFacts{RPCURL: host(r.urls[0]), ChainID: r.ChainID, Recipients: []devnet.Recipient{},
+			Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals}},
+		BlockTimeSeconds: r.BlockTime.Seconds(),
 	}
 	for _, w := range wallets {
 		views, err := r.nodes.Views(ctx, w, r.Token.Contract, chain.ConfirmationRule{})

@@ -57,15 +57,14 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	s := &process{Settings: flags, log: log, url: url, keys: newVault(), hinted: make(hints, 1), jobs: newJobs(log)}
+	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log),
+		keys: &vault{held: map[token.Address]keyring.Key{}, rails: map[token.Address]token.Coin{}}}
 	if s.servesPage() {
 		s.page = sandbox.New(time.Now, log)
 	}
 	for n := range s.Rail {
 		if err == nil {
-			var r *rail
-			r, err = s.open(ctx, n, config, s.keys, s.page, log)
-			s.rails = append(s.rails, r)
+			err = s.open(ctx, n, config)
 		}
 	}
 	if err == nil {
@@ -84,7 +83,14 @@ func (s *process) close() (err error) {
 	if s.page != nil {
 		err = s.page.Close()
 	}
-	return errors.Join(err, s.rails.close())
+	for _, r := range s.rails {
+		if r.embedded != nil {
+			if closing := r.embedded.Close(); !errors.Is(closing, context.Canceled) {
+				err = errors.Join(err, closing)
+			}
+		}
+	}
+	return err
 }
 
 // openTables opens the tables and stores the wallets, the settings and ReadyKey in them.
@@ -100,13 +106,11 @@ func (s *process) openTables(ctx context.Context) (err error) {
 	if err := s.tables.fit(ctx, s.rails); err != nil {
 		return err
 	}
-	for _, r := range s.rails {
-		for _, a := range s.keys.keyedOf(r.Coin()) {
-			id := wallet.ID{ChainID: r.ChainID, Address: a}
-			if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, Token: r.Token.Contract, State: wallet.Active,
-				Key: wallet.InSecret, Since: time.Now()}); err != nil {
-				return fmt.Errorf("registering wallet %s: %w", a, err)
-			}
+	for a, of := range s.keys.keyed() {
+		id := wallet.ID{ChainID: of.ChainID, Address: a}
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, Token: of.Contract, State: wallet.Active,
+			Key: wallet.InSecret, Since: time.Now()}); err != nil {
+			return fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
 	if err := s.write(ctx, s.tables, s.rails, s.log); err != nil {
@@ -129,7 +133,9 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
 	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
-	ring := s.keys.ring()
+	ring := keyring.New(func(wallet token.Address) keyring.Read {
+		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
+	})
 	settling := settlement.Parts{Store: s.tables.payments, Keys: ring, Events: events, Log: s.log, Now: time.Now}
 	paying := dispatch.Parts{
 		Store: s.tables.payments, Keys: ring, Book: book, Hints: s.hinted,
@@ -182,11 +188,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	if s.rails[0].embedded != nil {
 		magic = devnet.Recipients()
 	}
-	key := ""
-	if s.hasReadyKey() {
-		key = ReadyKey
-	}
-	docs, err := explorer(magic, key)
+	docs, err := explorer(magic, s.readyKey())
 	if err != nil {
 		return nil, err
 	}
@@ -257,8 +259,8 @@ func (s *process) facts(ctx context.Context) (first devnet.Facts, err error) {
 		if i == 0 {
 			first = facts
 		}
-		assets = append(assets, devnet.AssetFacts{Asset: r.Coin().String(), RPCURL: facts.RPCURL, ChainID: facts.ChainID,
-			Token: facts.Token, Wallets: facts.Wallets, Recipients: facts.Recipients})
+		facts.Asset = r.Coin().String()
+		assets = append(assets, facts.AssetFacts)
 	}
 	first.ConfirmationRule, first.PrivateKeys, first.Assets = s.ConfirmationRule, nil, assets
 	return first, nil

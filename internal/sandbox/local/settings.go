@@ -27,7 +27,7 @@ type Settings struct {
 
 	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 
-	Rail []string `enum:"usdc,eurc" default:"usdc" help:"Assets to pay, each on an embedded chain of its own: usdc, eurc. The first is the default."`
+	Rail []string `enum:"usdc,eurc" default:"usdc" help:"usdc, eurc or both, each on a chain of its own; the first is the default."`
 
 	ChainSettings
 
@@ -52,7 +52,7 @@ type Settings struct {
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
 	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"ethereum, or arc: the token pays gas, and blocks are final at once."`
-	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC; a second rail's has the next port."`
+	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC; a second has the next port."`
 	BlockTime   time.Duration `help:"Time between blocks. 0: 1s, with --rpc as in docs/chains.md."`
 	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }

@@ -74,7 +74,7 @@ var errBehind = errors.New("the tables know payments of an embedded chain that i
 	"keep a chain with remit chain and name it with --rpc")
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet
-// of theirs has paid on another run's embedded chain, which starts empty with each process, or if they have another rail.
+// of theirs has paid on another run's embedded chain, which starts empty with each process.
 func (t *tables) fit(ctx context.Context, on rails) error {
 	rules, err := t.payments.Rules(ctx)
 	if err != nil {

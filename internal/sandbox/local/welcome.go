@@ -50,7 +50,7 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 // key, with the operator's command if keys are not public.
 func (s *process) curls() string {
 	key := "export KEY=" + ReadyKey
-	if !s.hasReadyKey() {
+	if s.readyKey() == "" {
 		create := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
 		if s.KeyCreation != "public" {
 			create = fmt.Sprintf("%s keys create Acme --yes --stack %s", os.Args[0], s.url)
@@ -69,12 +69,16 @@ func (s *process) curls() string {
 // creation takes it, on the embedded chain, with tables in memory.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
-func (s *process) hasReadyKey() bool {
-	return s.rails[0].embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
+// readyKey returns ReadyKey, or "" where the stack does not take it.
+func (s *process) readyKey() string {
+	if s.rails[0].embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public" {
+		return ReadyKey
+	}
+	return ""
 }
 
 func (s *process) storeReadyKey(ctx context.Context) error {
-	if !s.hasReadyKey() {
+	if s.readyKey() == "" {
 		return nil
 	}
 	secret, err := apikey.Parse(ReadyKey)

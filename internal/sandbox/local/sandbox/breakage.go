@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,12 +95,10 @@ var breakages = []breakage{
 		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
 		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.DropPending(); return nil }) }},
 
-	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks of each chain are replaced by empty ones.",
+	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
 			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
-		begin: func(s *Sandbox, depth int) error {
-			return s.each(func(r *rail) error { return r.on.Reorg(cmp.Or(depth, 1)) })
-		}},
+		begin: func(s *Sandbox, depth int) error { return s.each(func(r *rail) error { return r.on.Reorg(depth) }) }},
 	{ID: "halt", Group: "Chain", Label: "halt the chains", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
 		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.Freeze(true); return nil }) },

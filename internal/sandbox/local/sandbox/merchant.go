@@ -88,9 +88,6 @@ type reply struct {
 	final  bool   // nobody sends the request again
 }
 
-// replyWait is how long the page waits for answers, which may come later.
-const replyWait = 8 * time.Second
-
 // pay sends several requests for a payment at once, and returns its id with the answers so far. An
 // order with a used key must be the same as before: the API refuses another.
 func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []reply, error) {
@@ -112,7 +109,7 @@ func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []re
 	for range times {
 		s.running.Go(func() { got <- s.ask(s.ctx, id, o) })
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyWait)
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Second) // answers may come later
 	defer cancel()
 	var all []reply
 	for range times {
@@ -184,8 +181,8 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
 
 // pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
-	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o).final; pause = min(2*pause, 3*time.Second) {
-		settlement.Sleep(ctx, pause)
+	for wait := time.Second / 5; ctx.Err() == nil && !s.ask(ctx, id, o).final; wait = min(2*wait, 3*time.Second) {
+		settlement.Sleep(ctx, wait)
 		s.mu.Lock()
 		s.rows[id].Asked++
 		s.mu.Unlock()

@@ -59,12 +59,8 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 func (s *Sandbox) facts() any {
 	var assets []map[string]any
 	for _, r := range s.rails {
-		gas := "ETH"
-		if r.GasUnit > 0 {
-			gas = r.Token.Symbol
-		}
-		assets = append(assets, map[string]any{"asset": r.Coin().String(), "chain_id": r.ChainID, "symbol": r.Token.Symbol,
-			"decimals": r.Token.Decimals, "gas": gas})
+		assets = append(assets, map[string]any{"asset": r.Asset, "chain_id": r.ChainID, "symbol": r.Token.Symbol,
+			"decimals": r.Token.Decimals, "gas": map[bool]string{false: "ETH", true: r.Token.Symbol}[r.GasUnit > 0]})
 	}
 	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "assets": assets, "unused": s.unused(),
 		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}

@@ -84,12 +84,16 @@ type rail struct {
 	on    *devnet.Chain
 	doors []*door
 	watch chain.Node // the chain itself, which no fault stands before
-	railView
+
+	chainView // it and what follows have the sandbox's lock
+	hashes    map[uint64]chain.Hash
+	transfers map[uint64][]payment.ID // by block; "" for one without an id
 }
 
 // Add adds the rail that a config pays on a chain, and returns the nodes to give to its engines: doors to the chain.
 func (s *Sandbox) Add(on *devnet.Chain, config stack.Config) (nodes chain.Nodes, err error) {
-	r := &rail{Config: config, on: on, railView: newRailView(config)}
+	r := &rail{Config: config, on: on, chainView: chainView{Asset: config.Coin().String(), BaseFee: "0"},
+		hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{}}
 	own := ethrpc.Config{ChainID: on.ID(), Gas: config.Gas, Log: s.log}
 	if r.watch, err = ethrpc.Open(on.URL(), own); err != nil {
 		return nil, err
@@ -98,12 +102,9 @@ func (s *Sandbox) Add(on *devnet.Chain, config stack.Config) (nodes chain.Nodes,
 		d := &door{next: ethrpc.NewTransport(), chain: on.URL()[len("http://"):]}
 		d.gateway.Node = on.URL()
 		at, err := s.listen(&d.gateway)
-		if err != nil {
-			return nil, err
-		}
 		own.Transport = d
-		node, err := ethrpc.Open(at, own)
-		if err != nil {
+		node, openErr := ethrpc.Open(at, own)
+		if err = errors.Join(err, openErr); err != nil {
 			return nil, err
 		}
 		d.node = watched{interpose.Node{Node: node, Around: fault.Around}, s}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
@@ -70,13 +69,6 @@ func newView() view {
 		byHash: map[string]payment.ID{}}
 }
 
-// A railView has the page's contents of one chain. Its lock is the sandbox's.
-type railView struct {
-	chainView
-	hashes    map[uint64]chain.Hash
-	transfers map[uint64][]payment.ID // by block; "" for one without an id
-}
-
 // A chainView is a chain as the page shows it.
 type chainView struct {
 	Asset   string   `json:"asset"`
@@ -85,10 +77,6 @@ type chainView struct {
 	BaseFee string   `json:"base_fee"` // wei
 	Blocks  []block  `json:"blocks"`
 	Wallets []Wallet `json:"wallets"`
-}
-
-func newRailView(of stack.Config) railView {
-	return railView{chainView{Asset: of.Coin().String(), BaseFee: "0"}, map[uint64]chain.Hash{}, map[uint64][]payment.ID{}}
 }
 
 // logf adds a line to the log. The caller holds the lock.
@@ -271,7 +259,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		for i := range blocks {
 			blocks[i].Replaced = blocks[i].Replaced || blocks[i].Number >= first
 		}
-		s.logf("fault", "%d blocks of %s from %d on were replaced. Their transactions are pending again.", replaced, r.Token.Symbol, first)
+		s.logf("fault", "%d blocks of %s were replaced. Their transactions are pending again.", replaced, r.Token.Symbol)
 	}
 	for _, b := range fresh {
 		ids := paidIn(b, r)
