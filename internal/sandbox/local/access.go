@@ -156,14 +156,10 @@ func (v *vault) keyed() map[token.Address]token.Coin {
 }
 
 // keyedOf returns the wallets of a rail with a key.
-func (v *vault) keyedOf(c token.Coin) (all []token.Address) {
-	for a, of := range v.keyed() {
-		if of == c {
-			all = append(all, a)
-		}
-	}
-	slices.SortFunc(all, func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
-	return all
+func (v *vault) keyedOf(c token.Coin) []token.Address {
+	all := v.keyed()
+	maps.DeleteFunc(all, func(_ token.Address, of token.Coin) bool { return of != c })
+	return slices.SortedFunc(maps.Keys(all), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
 // host returns the address of a node without parts that may be a provider's key: /sandbox needs no key of ours.

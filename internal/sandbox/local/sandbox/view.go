@@ -259,7 +259,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		for i := range blocks {
 			blocks[i].Replaced = blocks[i].Replaced || blocks[i].Number >= first
 		}
-		s.logf("fault", "%d blocks of %s were replaced. Their transactions are pending again.", replaced, r.Token.Symbol)
+		s.logf("fault", "%d blocks of %s were replaced. Their transactions are pending.", replaced, r.Token.Symbol)
 	}
 	for _, b := range fresh {
 		ids := paidIn(b, r)
