@@ -2,15 +2,19 @@ package local_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/local"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -45,6 +49,27 @@ func TestTwoRails(t *testing.T) {
 			!strings.Contains(string(answer.Body), "idempotency_key_reused") {
 			t.Errorf("its key with the other asset: %d %s", answer.Status, answer.Body)
 		}
+	}
+}
+
+// TestRailsOfKeptTables: the first rail is the default for ever, and no rail of the tables is left out.
+func TestRailsOfKeptTables(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := "--dynamodb=" + dynamotest.Start(t)
+	for _, flags := range [][]string{{"--rail=eurc,usdc", "--fresh"}, {"--rail=usdc,eurc"}} {
+		t.Run(flags[0], func(t *testing.T) {
+			api, _ := localtest.Stack(t, append(flags, dynamodb)...)
+			if facts := factsOf(t, api); facts.Token.Symbol != "EURC" || facts.Assets[1].Token.Symbol != "USDC" {
+				t.Errorf("the assets are %+v", facts.Assets)
+			}
+		})
+	}
+	var one local.Command
+	must.OK(t, localtest.Parse(&one, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if it starts
+	defer cancel()
+	if err := one.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), "start it as well") {
+		t.Errorf("without the tables' first rail: %v", err)
 	}
 }
 

@@ -84,8 +84,8 @@ type reply struct {
 	Status int    `json:"status"` // 0: there is none
 	Text   string `json:"text"`   // the payment's status, or the refusal's code
 	Detail string `json:"detail"`
-	N      int    `json:"n"` // requests that got it
-	final  bool   // nobody sends the request again
+	N      int    `json:"n"`     // requests that got it
+	Final  bool   `json:"final"` // nobody sends the request again
 }
 
 // pay sends several requests for a payment at once, and returns its id with the answers so far. An
@@ -160,12 +160,12 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+string(p.Status), false, p.TxHash
 		s.byHash[p.TxHash] = id
-		return reply{Status: http.StatusCreated, Text: string(p.Status), final: true}
+		return reply{Status: http.StatusCreated, Text: string(p.Status), Final: true}
 	case refused:
 		s.logf("ask", "%s got %d %s: %s", o.Key, refusal.Status, refusal.Code, refusal.Detail)
 		r.Answer, r.Detail, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), refusal.Detail, r.Hash == ""
 		r.Refusals++
-		return reply{Status: refusal.Status, Text: refusal.Code, Detail: refusal.Detail, final: true}
+		return reply{Status: refusal.Status, Text: refusal.Code, Detail: refusal.Detail, Final: true}
 	case unknown && open.Last.Status != 0:
 		var problem struct{ Code, Detail string }
 		_ = json.Unmarshal(open.Last.Body, &problem) // an answer that is not JSON has no code
@@ -181,7 +181,7 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
 
 // pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
-	for wait := time.Second / 5; ctx.Err() == nil && !s.ask(ctx, id, o).final; wait = min(2*wait, 3*time.Second) {
+	for wait := time.Second / 5; ctx.Err() == nil && !s.ask(ctx, id, o).Final; wait = min(2*wait, 3*time.Second) {
 		settlement.Sleep(ctx, wait)
 		s.mu.Lock()
 		s.rows[id].Asked++

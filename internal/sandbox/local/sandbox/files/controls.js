@@ -39,8 +39,7 @@ export function wire(facts) {
     const told = await act({ ...order, times });
     if (!told) return null;
     const texts = told.replies.map((r) => `${times > 1 ? `${r.n} × ` : ""}${r.status ? `${r.status} ${r.text}` : "no answer: repeat it, or mend"}${r.detail ? `: ${r.detail}` : ""}`);
-    const refused = told.replies.some((r) => r.status >= 400);
-    said(`${order.key}: ${texts.join("; ")}`, refused);
+    said(`${order.key}: ${texts.join("; ")}`, told.replies.some((r) => r.final && r.status >= 400));
     return told;
   }
 
