@@ -58,7 +58,7 @@ help: ## Show this list
 .PHONY: run
 run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
 	$(call compile,run,-tags=sandbox ./cmd/remit)
-	@exec .cache/run/remit local $(ARGS)
+	@exec .cache/run/remit local $(if $(filter --rpc% --rail%,$(ARGS)),,--rail usdc --rail eurc) $(ARGS)
 
 # How both runs of the tests are made. Tests that wait share a core.
 verdict = go run ./tools/verdict $(1) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) -- $(PKG)

@@ -353,7 +353,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
 			must.OK(t, err)
 			t.Cleanup(p.Kill)
-			n.facts = devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
+			n.facts.RPCURL, n.facts.ChainID = fmt.Sprint("http://127.0.0.1:", port), id
 			n.Client = must.Get(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
 			if n.reorg = func() error { return nil }; k.reorg != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -46,7 +47,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the command at once
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
-	cli.Local.Operate = operator.Serve
+	cli.Local.Operate, cli.Local.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {

@@ -46,7 +46,7 @@ type sandbox struct {
 func openPage(t *testing.T, width int64, script string) sandbox {
 	t.Helper()
 	tooltest.Shell(t) // before a stack is built
-	_, api := localtest.Local(t, t.Output(), remit)
+	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
 	return openAt(t, api.URL, width, script)
 }
 
@@ -109,12 +109,14 @@ func (s sandbox) click(selector string) {
 	eval[bool](s, "document.querySelector(%q).click(), true", selector)
 }
 
-// pay fills in the form and presses "Pay".
-func (s sandbox) pay(amount string) {
+// pay fills in the form, of one asset or the other, and presses "Pay". It returns the answer that the page shows.
+func (s sandbox) pay(amount string, asset int) string {
 	s.Helper()
-	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q, true`, amount)
+	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q,
+		document.getElementById("asset").selectedIndex = %d, true`, amount, asset)
 	s.click("#do-pay")
-	s.await("having asked", `document.getElementById("said").textContent.startsWith("Sent ")`)
+	s.await("an answer", `!["", "Asking…"].includes(document.getElementById("said").textContent)`)
+	return eval[string](s, `document.getElementById("said").className + " " + document.getElementById("said").textContent`)
 }
 
 // settled waits until nothing is broken and all that was asked for, so many payments at least, is paid once, for four
@@ -124,7 +126,7 @@ func (s sandbox) settled(least int) {
 	eval[bool](s, "delete window.since")
 	s.await("every payment made once, for four blocks", `(() => {
 		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
-		const block = Number(/\d+/.exec(document.getElementById("chain-facts").textContent)[0]);
+		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small").textContent)[1]);
 		const settled = document.querySelector("#now.calm") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
 		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
 		return block >= window.since + 4;
@@ -135,7 +137,7 @@ func (s sandbox) settled(least int) {
 	}
 }
 
-// paid counts the transfers out of the wallets in the chain's logs, and holds that no
+// paid counts the transfers out of the wallets in both chains' logs, and holds that no
 // two have the same call data, in which the payment's id stands.
 func (s sandbox) paid() int {
 	s.Helper()
@@ -145,22 +147,24 @@ func (s sandbox) paid() int {
 		err = json.Unmarshal(answer.Body, &facts)
 	}
 	must.OK(s, err)
-	node := must.Get(ethclient.DialContext(s.Context(), facts.RPCURL))(s)
-	defer node.Close()
-	var wallets []common.Hash
-	for _, w := range facts.Wallets {
-		wallets = append(wallets, common.BytesToHash(w.Address[:]))
-	}
-	logs := must.Get(node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
-		Addresses: []common.Address{common.Address(facts.Token.Address)},
-		Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}}))(s)
 	seen := map[string]common.Hash{}
-	for _, l := range logs {
-		tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
-		if err != nil || seen[string(tx.Data())] != (common.Hash{}) && seen[string(tx.Data())] != l.TxHash {
-			s.Fatalf("the payment of %s is on the chain twice, or cannot be read: %v", l.TxHash, err)
+	for _, a := range facts.Assets {
+		node := must.Get(ethclient.DialContext(s.Context(), a.RPCURL))(s)
+		defer node.Close()
+		var wallets []common.Hash
+		for _, w := range a.Wallets {
+			wallets = append(wallets, common.BytesToHash(w.Address[:]))
 		}
-		seen[string(tx.Data())] = l.TxHash
+		logs := must.Get(node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
+			Addresses: []common.Address{common.Address(a.Token.Address)},
+			Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}}))(s)
+		for _, l := range logs {
+			tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
+			if err != nil || seen[string(tx.Data())] != (common.Hash{}) && seen[string(tx.Data())] != l.TxHash {
+				s.Fatalf("the payment of %s is on a chain twice, or cannot be read: %v", l.TxHash, err)
+			}
+			seen[string(tx.Data())] = l.TxHash
+		}
 	}
 	return len(seen)
 }
@@ -185,7 +189,7 @@ func TestPage(t *testing.T) {
 	for i, id := range buttons {
 		began := time.Now()
 		s.click(fmt.Sprintf(`[data-break=%q]`, id))
-		s.pay(fmt.Sprintf("1.%06d", i))
+		s.pay(fmt.Sprintf("1.%06d", i), i%2)
 		if strings.HasPrefix(id, "cut-") || id == "lose" {
 			s.await("its effect", `document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id)
 		} else {
@@ -196,7 +200,7 @@ func TestPage(t *testing.T) {
 		s.settled(i + 1)
 		t.Logf("%s: %.1f s", id, time.Since(began).Seconds())
 	}
-	s.pay("2.5")
+	s.pay("2.5", 1)
 	s.click("#do-fifty")
 	s.settled(len(buttons) + 1)
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
@@ -205,7 +209,7 @@ func TestPage(t *testing.T) {
 	s.forEverybody("#rows button", func() {
 		s.click(`[data-break="halt"]`)
 		s.await("what is broken", `!document.querySelector("#now.calm")`)
-	}, func() { s.click("#mend-now") })
+	}, func() { s.click("#mend") })
 }
 
 // forEverybody holds that people who cannot see the page, or have a phone, can use it
@@ -234,13 +238,64 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 	}
 }
 
+// TestAStrangersFirstMinutes: a payment made before the page was opened has its own times; each press of Pay is answered
+// where it was pressed, refusals in red with their reason; a reload proposes a key that is unused; on a wide screen and
+// on a phone nothing overflows, and the counters are in sight while a fault is pressed.
+func TestAStrangersFirstMinutes(t *testing.T) {
+	t.Parallel()
+	tooltest.Shell(t)
+	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
+	early := must.Get(api.Pay(t.Context(), "early", sdk.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}))(t)
+	must.Get(api.Wait(t.Context(), early.TxHash))(t)
+	time.Sleep(3 * time.Second)
+	s := openAt(t, api.URL, 1280, "")
+	s.await("its steps", `document.querySelectorAll("#rows .track .on").length === 6`)
+	if shown := eval[[]string](s, `[...document.querySelectorAll("#rows .track i")].map(i => i.textContent)`); shown[0] != "+0.00 s" ||
+		shown[2] != "" || shown[4] == "" || shown[4] == "+0.00 s" || shown[5] != "" {
+		t.Errorf("the payment of before the page has the times %q", shown)
+	}
+	for _, row := range []struct{ key, amount, want string }{
+		{"", "1", " order-1: 201 "},
+		{"order-1", "2", "bad order-1: 422 idempotency_key_reused: "},
+		{"", "99999999", "bad order-2: 400 insufficient_funds: "},
+	} {
+		if row.key != "" {
+			eval[bool](s, `document.getElementById("key").value = %q, true`, row.key)
+		}
+		if said := s.pay(row.amount, 0); !strings.HasPrefix(said, row.want) || len(said) < len(row.want)+3 {
+			t.Errorf("%s %s is answered %q", row.key, row.amount, said)
+		}
+	}
+	s.do("reloading", chromedp.Navigate(api.URL), chromedp.WaitVisible(chromedp.CSS(`#live.on`)))
+	if key := eval[string](s, `document.getElementById("key").value`); key != "order-3" {
+		t.Errorf("after a reload the page proposes %s", key)
+	}
+	s.await("the refused repeat", `[...document.querySelectorAll("#rows .what")].some(e => e.textContent.includes("refused 1 ×"))`)
+	for _, width := range []int64{1280, 390} {
+		s.sized(width, false)
+		for _, fault := range []string{"cut-commit", "hook-gone"} {
+			eval[bool](s, `document.querySelectorAll("#breakages details").forEach(d => d.open = true), true`)
+			s.click(fmt.Sprintf(`[data-break=%q]`, fault))
+			if !eval[bool](s, `(() => {
+				const box = document.getElementById("once").getBoundingClientRect();
+				const fault = document.querySelector('[data-break=%q]').getBoundingClientRect();
+				return box.top >= 0 && box.bottom <= innerHeight && fault.top >= box.bottom && fault.bottom <= innerHeight
+					&& document.documentElement.scrollWidth <= innerWidth;
+			})()`, fault) {
+				t.Errorf("%d pixels, %s: the counters or the fault are out of sight, or the page overflows: %s", width, fault, s.screenshot())
+			}
+		}
+		s.click("#mend")
+	}
+}
+
 // many serves a page of which the newest hundred of ever more payments are listed.
 func many() http.Handler {
 	mux := http.NewServeMux()
 	pages.Files(mux)
 	mux.HandleFunc("GET /page/facts", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": "test", "breakages": []any{}, "recipients": []any{}, "symbol": "USDC", "decimals": 6,
-			"listed": pages.Listed})
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": "test", "breakages": []any{}, "recipients": []any{}, "listed": pages.Listed,
+			"assets": []any{map[string]any{"asset": "", "symbol": "USDC", "decimals": 6}}})
 	})
 	mux.HandleFunc("GET /page/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -279,9 +334,9 @@ func TestPageWithoutEvents(t *testing.T) {
 	t.Parallel()
 	s := openPage(t, 360, "delete window.EventSource")
 	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
-	s.pay("1.5")
+	s.pay("1.5", 0)
 	s.click("#do-fifty")
-	s.await("having asked again", `document.getElementById("said").textContent.startsWith("Sent again, 50 times")`)
+	s.await("having asked again", `document.getElementById("said").textContent.includes("× 201")`)
 	for end := time.Now().Add(30 * time.Second); s.paid() == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what was asked for is not paid")

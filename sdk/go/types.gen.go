@@ -476,21 +476,21 @@ func (e RecipientRule) Valid() bool {
 	}
 }
 
-// Defines values for SandboxRecipientsBehaviour.
+// Defines values for SandboxRecipientBehaviour.
 const (
-	SandboxRecipientsBehaviourReorg  SandboxRecipientsBehaviour = "reorg"
-	SandboxRecipientsBehaviourRevert SandboxRecipientsBehaviour = "revert"
-	SandboxRecipientsBehaviourStuck  SandboxRecipientsBehaviour = "stuck"
+	SandboxRecipientBehaviourReorg  SandboxRecipientBehaviour = "reorg"
+	SandboxRecipientBehaviourRevert SandboxRecipientBehaviour = "revert"
+	SandboxRecipientBehaviourStuck  SandboxRecipientBehaviour = "stuck"
 )
 
-// Valid indicates whether the value is a known member of the SandboxRecipientsBehaviour enum.
-func (e SandboxRecipientsBehaviour) Valid() bool {
+// Valid indicates whether the value is a known member of the SandboxRecipientBehaviour enum.
+func (e SandboxRecipientBehaviour) Valid() bool {
 	switch e {
-	case SandboxRecipientsBehaviourReorg:
+	case SandboxRecipientBehaviourReorg:
 		return true
-	case SandboxRecipientsBehaviourRevert:
+	case SandboxRecipientBehaviourRevert:
 		return true
-	case SandboxRecipientsBehaviourStuck:
+	case SandboxRecipientBehaviourStuck:
 		return true
 	default:
 		return false
@@ -1269,39 +1269,61 @@ type RotatedAPIKey struct {
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
-	BlockTimeSeconds float64 `json:"block_time_seconds"`
-	ChainID          int64   `json:"chain_id"`
+	// Assets Each is on a chain of its own. The other fields are the default's.
+	Assets           []SandboxAsset `json:"assets"`
+	BlockTimeSeconds float64        `json:"block_time_seconds"`
+	ChainID          int64          `json:"chain_id"`
 
 	// Finality A depth in blocks, `safe` or `finalized`.
-	Finality   string `json:"finality"`
-	Recipients []struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address   Address                    `json:"address"`
-		Behaviour SandboxRecipientsBehaviour `json:"behaviour"`
-	} `json:"recipients"`
-	RPCURL string `json:"rpc_url"`
-	Token  struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address  Address `json:"address"`
-		Decimals int     `json:"decimals"`
-		Symbol   string  `json:"symbol"`
-	} `json:"token"`
-	Wallets []struct {
-		// Address A 20-byte address with its EIP-55 checksum.
-		Address Address `json:"address"`
-
-		// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
-		// it exactly, or read the text beside it.
-		GasBalance Amount `json:"gas_balance"`
-
-		// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
-		// it exactly, or read the text beside it.
-		TokenBalance Amount `json:"token_balance"`
-	} `json:"wallets"`
+	Finality   string             `json:"finality"`
+	Recipients []SandboxRecipient `json:"recipients"`
+	RPCURL     string             `json:"rpc_url"`
+	Token      SandboxToken       `json:"token"`
+	Wallets    []SandboxWallet    `json:"wallets"`
 }
 
-// SandboxRecipientsBehaviour defines model for Sandbox.Recipients.Behaviour.
-type SandboxRecipientsBehaviour string
+// SandboxAsset defines model for SandboxAsset.
+type SandboxAsset struct {
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset      Asset              `json:"asset"`
+	ChainID    int64              `json:"chain_id"`
+	Recipients []SandboxRecipient `json:"recipients"`
+	RPCURL     string             `json:"rpc_url"`
+	Token      SandboxToken       `json:"token"`
+	Wallets    []SandboxWallet    `json:"wallets"`
+}
+
+// SandboxRecipient defines model for SandboxRecipient.
+type SandboxRecipient struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address   Address                   `json:"address"`
+	Behaviour SandboxRecipientBehaviour `json:"behaviour"`
+}
+
+// SandboxRecipientBehaviour defines model for SandboxRecipient.Behaviour.
+type SandboxRecipientBehaviour string
+
+// SandboxToken defines model for SandboxToken.
+type SandboxToken struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address  Address `json:"address"`
+	Decimals int     `json:"decimals"`
+	Symbol   string  `json:"symbol"`
+}
+
+// SandboxWallet defines model for SandboxWallet.
+type SandboxWallet struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address Address `json:"address"`
+
+	// GasBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	GasBalance Amount `json:"gas_balance"`
+
+	// TokenBalance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	TokenBalance Amount `json:"token_balance"`
+}
 
 // Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets.
 // `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -561,13 +562,17 @@ func exampleDelivery(o webhook.Owner, endpoint, id string) webhook.Delivery {
 
 func sandboxFacts() any {
 	type m = map[string]any
-	return m{
-		"rpc_url": "http://127.0.0.1:8545", "chain_id": 1337, "block_time_seconds": 1, "finality": "2",
+	facts := m{
+		"rpc_url": "http://127.0.0.1:8545", "chain_id": 1337,
 		"token": m{"address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "symbol": "USDC", "decimals": 6},
 		"wallets": []m{{"address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "token_balance": token.Units(1e12),
 			"gas_balance": token.Units(1e18)}},
 		"recipients": []m{{"address": "0x7e57000000000000000000000000000000000001", "behaviour": "revert"}},
 	}
+	asset := maps.Clone(facts)
+	asset["asset"] = "eip155:1337/erc20:0x5FbDB2315678afecb367f032d93F642f64180aa3"
+	facts["block_time_seconds"], facts["finality"], facts["assets"] = 1, "2", []m{asset}
+	return facts
 }
 
 // errBroken is a failure whose text must never reach a caller.

@@ -155,6 +155,7 @@ type Config struct {
 	ChainID uint64 // zero means 1337
 	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
+	Symbol  string // of the token: zero means USDC, and EURC is the other
 
 	// TokenGas makes the token the gas, as on Arc (see oneBalance), and every block final at once.
 	TokenGas bool
@@ -166,11 +167,18 @@ type Config struct {
 	Log *slog.Logger // of errors in the background; nil discards them
 }
 
+// EURC returns cfg for a second chain beside the usual one: another id, other keys, and the token EURC.
+func (cfg Config) EURC() Config {
+	cfg.ChainID, cfg.Seed, cfg.Symbol = 1338, "remit devnet EURC", "EURC"
+	return cfg
+}
+
 func (cfg Config) complete() Config {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8545") // where development nodes are expected
 	cfg.ChainID = cmp.Or(cfg.ChainID, 1337)           // the local chain of many wallet programs
 	cfg.Wallets = cmp.Or(cfg.Wallets, 4)
 	cfg.Seed = cmp.Or(cfg.Seed, "remit devnet")
+	cfg.Symbol = cmp.Or(cfg.Symbol, "USDC")
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return cfg
 }

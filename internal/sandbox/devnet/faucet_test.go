@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -21,12 +22,18 @@ func start(t *testing.T, config devnet.Config) *devnet.Chain {
 
 // TestGive: the balances of an empty account are the sum of its gifts.
 func TestGive(t *testing.T) {
-	chain := start(t, devnet.Config{})
 	to := token.Address{19: 0x77}
-	for n := range uint64(2) {
-		must.OK(t, devnet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)))
-		if has := must.Get(chain.Account(t.Context(), to))(t); has.Balance != token.Units(5*(n+1)) || has.Gas != token.Units(7*(n+1)) {
-			t.Errorf("after %d gifts: %v tokens, %v wei", n+1, has.Balance, has.Gas)
+	for _, config := range []devnet.Config{{}, devnet.Config{}.EURC()} {
+		chain := start(t, config)
+		for n := range uint64(2) {
+			must.OK(t, devnet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)))
+			if has := must.Get(chain.Account(t.Context(), to))(t); has.Balance != token.Units(5*(n+1)) || has.Gas != token.Units(7*(n+1)) {
+				t.Errorf("%+v: after %d gifts: %v tokens, %v wei", config, n+1, has.Balance, has.Gas)
+			}
+		}
+		id, of, err := inspect.Token(t.Context(), chain.URL(), chain.Token().Contract)
+		if err != nil || of != chain.Token() || id != chain.ID() {
+			t.Errorf("chain %d has %+v, %v", id, of, err)
 		}
 	}
 }

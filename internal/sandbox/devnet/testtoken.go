@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // contracts/TestToken.json
 	"encoding/json"
@@ -47,8 +48,10 @@ func (c *Chain) deploy() error {
 		return fmt.Errorf("reading the token's artifact: %w", err)
 	}
 	c.abi = compiled.ABI
-	deployer, unlimited := common.Address(install.Deployer()), token.MaxAmount().Bytes32()
-	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}, {Gas: deployGas, To: &deployer, Data: install.Deployment()}}
+	at, unlimited := common.Address(install.Deployer()), token.MaxAmount().Bytes32()
+	// The names USDC and USD Coin have the length of EURC and EUR Coin.
+	code := bytes.ReplaceAll(compiled.Bytecode, []byte("USD"), []byte(c.cfg.Symbol[:3]))
+	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: code}, {Gas: deployGas, To: &at, Data: install.Deployment()}}
 	for _, w := range c.wallets {
 		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
 		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(install.Address()),
@@ -125,7 +128,7 @@ func (c *Chain) mineFor(txs ...*types.DynamicFeeTx) error {
 	return c.extend(signed)
 }
 
-// ErrForeign reports a chain that is no devnet with the default seed and chain id.
+// ErrForeign reports a chain that is no devnet with the default seed and chain id, or those of EURC.
 var ErrForeign = errors.New("this is no chain of remit local, remit chain or make stage: the faucet is for these alone")
 
 // Give mints tokens, in smallest units, to an account on the devnet at url, which may run in another
@@ -137,13 +140,20 @@ func Give(ctx context.Context, url string, to token.Address, tokens, wei token.A
 		return fmt.Errorf("opening the node: %w", err)
 	}
 	defer node.Close()
-	c := &Chain{cfg: Config{}.complete()}
+	id, err := node.ChainID(ctx)
+	if err != nil {
+		return fmt.Errorf("querying the node: %w", err)
+	}
+	cfg := Config{}
+	if id.Uint64() == cfg.EURC().ChainID {
+		cfg = cfg.EURC()
+	}
+	c := &Chain{cfg: cfg.complete()}
 	c.makeKeys()
 	contract, account := common.Address(c.token.Contract), common.Address(to)
-	id, idErr := node.ChainID(ctx)
 	code, codeErr := node.CodeAt(ctx, contract, nil)
 	nonce, nonceErr := node.PendingNonceAt(ctx, common.Address(c.owner.Address))
-	if err := errors.Join(idErr, codeErr, nonceErr); err != nil {
+	if err := errors.Join(codeErr, nonceErr); err != nil {
 		return fmt.Errorf("querying the node: %w", err)
 	}
 	if id.Uint64() != c.cfg.ChainID || len(code) == 0 {

@@ -45,25 +45,33 @@ func (c *Chain) makeKeys() {
 		c.wallets = append(c.wallets, derive(c.cfg.Seed, fmt.Sprintf("wallet/%d", n)))
 	}
 	contract := crypto.CreateAddress(common.Address(c.owner.Address), 0)
-	c.token = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address(contract)}
+	c.token = token.Token{Symbol: c.cfg.Symbol, Decimals: 6, Contract: token.Address(contract)}
 }
 
-// Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox.
+// Facts are the addresses and settings of a chain. As JSON they are the answer of GET /sandbox, with its assets.
 type Facts struct {
-	RPCURL           string        `json:"rpc_url"`
-	ChainID          uint64        `json:"chain_id"`
-	Token            TokenFacts    `json:"token"`
-	Wallets          []WalletFacts `json:"wallets"`
-	BlockTimeSeconds float64       `json:"block_time_seconds"` // 0 when blocks are made on demand
+	AssetFacts
+	BlockTimeSeconds float64 `json:"block_time_seconds"` // 0 when blocks are made on demand
 
 	// ConfirmationRule is the rule of the engines that read the chain. The chain
 	// does not know it: the caller fills it in.
 	ConfirmationRule string `json:"finality,omitempty"`
 
-	Recipients []Recipient `json:"recipients"`
+	// Assets are those of the stack, each on a chain of its own. The caller fills them in.
+	Assets []AssetFacts `json:"assets,omitempty"`
 
 	// PrivateKeys are the wallets' keys in the same order, "0x" and 64 hex digits each. GET /sandbox leaves them out.
 	PrivateKeys []string `json:"private_keys,omitempty"`
+}
+
+// AssetFacts are the facts of one asset of a stack.
+type AssetFacts struct {
+	Asset      string        `json:"asset,omitempty"` // the caller fills it in
+	RPCURL     string        `json:"rpc_url"`
+	ChainID    uint64        `json:"chain_id"`
+	Token      TokenFacts    `json:"token"`
+	Wallets    []WalletFacts `json:"wallets"`
+	Recipients []Recipient   `json:"recipients"`
 }
 
 // TokenFacts describe the test token.
@@ -83,11 +91,9 @@ type WalletFacts struct {
 // Facts returns the facts as they are now.
 func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 	f := Facts{
-		RPCURL:           c.url,
-		ChainID:          c.cfg.ChainID,
-		Token:            TokenFacts{c.token.Contract, c.token.Symbol, c.token.Decimals},
+		AssetFacts: AssetFacts{RPCURL: c.url, ChainID: c.cfg.ChainID, Recipients: Recipients(),
+			Token: TokenFacts{c.token.Contract, c.token.Symbol, c.token.Decimals}},
 		BlockTimeSeconds: c.cfg.BlockTime.Seconds(),
-		Recipients:       Recipients(),
 	}
 	for _, w := range c.wallets {
 		has, err := c.Account(ctx, w.Address)

@@ -6,15 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
@@ -22,127 +24,142 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
 )
 
-// A chainAccess is the chain that payments are made on, and the keys that pay there.
-type chainAccess struct {
-	embedded *devnet.Chain    // nil with --rpc
-	page     *sandbox.Sandbox // nil where no page is served
-	chainID  uint64
-	asset    token.Token
+// A rail is an asset that this stack pays: its chain, and how its payments are made.
+type rail struct {
+	stack.Config
+	embedded *devnet.Chain // nil with --rpc
 	urls     []string
 	nodes    chain.Nodes
 	silent   []error // of the nodes that did not answer at the start
-	keys     *keyring.Ring
-	mu       sync.Mutex
-	held     map[token.Address]keyring.Key // which are in memory only
 }
 
-// openChain starts the embedded chain unless --rpc names outside nodes, and asks the nodes for their chain and token.
-func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAccess, err error) {
-	a = &chainAccess{held: map[token.Address]keyring.Key{}}
-	a.keys = keyring.New(func(wallet token.Address) keyring.Read {
-		return func(context.Context) (keyring.Key, error) { return a.key(wallet) }
-	})
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, a.close())
-		}
-	}()
-	urls, contract := s.RPC, s.Token
-	var texts []string
-	if len(urls) > 0 {
-		texts, err = keysIn(s.WalletFile)
-	} else if a.embedded, err = s.start(ctx, log); err == nil {
-		urls, contract = []string{a.embedded.URL()}, a.embedded.Token().Contract
-		for _, w := range a.embedded.Wallets() {
-			texts = append(texts, w.PrivateKey())
-		}
-	}
-	if err != nil {
-		return a, err
-	}
-	for i, text := range texts {
-		key, err := keyring.ParseKey(text)
-		if err != nil {
-			return a, fmt.Errorf("--wallet-file %s: key %d: %w", s.WalletFile, i+1, err)
-		}
-		a.held[key.Address()] = key
-	}
-	if err := a.discover(ctx, urls, contract); err != nil {
-		return a, fmt.Errorf("--rpc, --token: %w", err)
-	}
-	own := s.profile(a.chainID, a.asset)
-	if a.embedded != nil && s.servesPage() {
-		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, own.Gas, time.Now, log); err != nil {
-			return a, err
-		}
-		a.nodes = a.page.Nodes()
-	}
-	for _, url := range urls[min(len(urls), len(a.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Gas: own.Gas, Log: log})
-		if err != nil {
-			return a, fmt.Errorf("--rpc: %w", err)
-		}
-		a.nodes = append(a.nodes, node)
-	}
-	a.nodes, a.urls = a.nodes.Watch(time.Now, time.After), urls
-	return a, nil
-}
+type rails []*rail
 
-func (a *chainAccess) close() (err error) {
-	if a.page != nil {
-		err = a.page.Close()
-	}
-	if a.embedded != nil {
-		if closing := a.embedded.Close(); !errors.Is(closing, context.Canceled) {
-			err = errors.Join(err, closing)
+// of returns the rail of a coin, or nil.
+func (all rails) of(c token.Coin) *rail {
+	for _, r := range all {
+		if r.Coin() == c {
+			return r
 		}
-	}
-	return err
-}
-
-// discover queries every node for its chain and token, takes the first answer, and lists the
-// silent nodes. It fails if all are silent.
-func (a *chainAccess) discover(ctx context.Context, urls []string, contract token.Address) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for i, url := range urls {
-		id, asset, err := inspect.Token(ctx, url, contract)
-		switch {
-		case err != nil:
-			a.silent = append(a.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(urls), err))
-		case a.chainID == 0:
-			a.chainID, a.asset = id, asset
-		}
-	}
-	if a.chainID == 0 {
-		return errors.Join(a.silent...)
 	}
 	return nil
 }
 
-func (a *chainAccess) put(key keyring.Key) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.held[key.Address()] = key
+// open opens rail number n: it starts an embedded chain unless --rpc names outside nodes, and asks the nodes for their
+// chain and token.
+func (s *process) open(ctx context.Context, n int, config stack.Config) (err error) {
+	r := &rail{Config: config, urls: s.RPC}
+	s.rails = append(s.rails, r)
+	contract := s.Token
+	var texts []string
+	if len(s.RPC) > 0 {
+		texts, err = keysIn(s.WalletFile)
+	} else if r.embedded, err = s.ChainSettings.start(ctx, s.embedded(n), s.log); err == nil {
+		r.urls, contract = []string{r.embedded.URL()}, r.embedded.Token().Contract
+		for _, w := range r.embedded.Wallets() {
+			texts = append(texts, w.PrivateKey())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.discover(ctx, contract); err != nil {
+		return fmt.Errorf("--rpc, --token: %w", err)
+	}
+	for i, text := range texts {
+		key, err := keyring.ParseKey(text)
+		if err != nil {
+			return fmt.Errorf("--wallet-file %s: key %d: %w", s.WalletFile, i+1, err)
+		}
+		s.keys.put(key, r.Coin())
+	}
+	r.Config = s.complete(r.Config)
+	if s.page != nil {
+		if r.nodes, err = s.page.Add(r.embedded, r.Config); err != nil {
+			return err
+		}
+	}
+	own := ethrpc.Config{ChainID: r.ChainID, L1Fee: s.profile(r.ChainID, r.Token).L1Fee, Gas: r.Gas, Log: s.log}
+	for _, url := range r.urls[min(len(r.urls), len(r.nodes)):] {
+		node, err := ethrpc.Open(url, own)
+		if err != nil {
+			return fmt.Errorf("--rpc: %w", err)
+		}
+		r.nodes = append(r.nodes, node)
+	}
+	r.nodes = r.nodes.Watch(time.Now, time.After)
+	return nil
 }
 
-func (a *chainAccess) key(address token.Address) (keyring.Key, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key, found := a.held[address]
+// embedded returns the config of the chain of rail number n, which listens so many ports above the first.
+func (s *Settings) embedded(n int) (config devnet.Config) {
+	if s.Rail[n] == "eurc" {
+		config = config.EURC()
+	}
+	host, port, err := net.SplitHostPort(s.ChainListen)
+	if number, bad := strconv.Atoi(port); err == nil && bad == nil && number > 0 {
+		config.Listen = net.JoinHostPort(host, strconv.Itoa(number+n))
+	}
+	return config
+}
+
+// discover queries every node for its chain and token, takes the first answer, and lists the
+// silent nodes. It fails if all are silent.
+func (r *rail) discover(ctx context.Context, contract token.Address) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for i, url := range r.urls {
+		id, asset, err := inspect.Token(ctx, url, contract)
+		switch {
+		case err != nil:
+			r.silent = append(r.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(r.urls), err))
+		case r.ChainID == 0:
+			r.ChainID, r.Token = id, asset
+		}
+	}
+	if r.ChainID == 0 {
+		return errors.Join(r.silent...)
+	}
+	return nil
+}
+
+// A vault has the keys of all rails' wallets, in memory only.
+type vault struct {
+	mu    sync.Mutex
+	held  map[token.Address]keyring.Key
+	rails map[token.Address]token.Coin
+}
+
+func (v *vault) put(key keyring.Key, of token.Coin) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held[key.Address()], v.rails[key.Address()] = key, of
+}
+
+func (v *vault) key(address token.Address) (keyring.Key, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key, found := v.held[address]
 	if !found {
 		return keyring.Key{}, wallet.ErrNoKey
 	}
 	return key, nil
 }
 
-func (a *chainAccess) keyed() []token.Address {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(a.held), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
+// keyed returns the wallets with a key, each with its rail.
+func (v *vault) keyed() map[token.Address]token.Coin {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.rails)
+}
+
+// keyedOf returns the wallets of a rail with a key.
+func (v *vault) keyedOf(c token.Coin) []token.Address {
+	all := v.keyed()
+	maps.DeleteFunc(all, func(_ token.Address, of token.Coin) bool { return of != c })
+	return slices.SortedFunc(maps.Keys(all), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
 // host returns the address of a node without parts that may be a provider's key: /sandbox needs no key of ours.
@@ -154,22 +171,23 @@ func host(node string) string {
 	return (&url.URL{Scheme: at.Scheme, Host: at.Host}).String()
 }
 
-// facts describes the chain, with the wallets' balances there. It lists no magic
+// facts describes the chain, with the balances of its wallets. It lists no magic
 // recipients of an outside chain, where they are ordinary addresses.
-func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, error) {
-	if a.embedded != nil {
-		return a.embedded.Facts(ctx)
+func (r *rail) facts(ctx context.Context, wallets []token.Address) (devnet.Facts, error) {
+	if r.embedded != nil {
+		return r.embedded.Facts(ctx)
 	}
 	facts := devnet.Facts{
-		RPCURL: host(s.RPC[0]), ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
-		Token: devnet.TokenFacts{Address: a.asset.Contract, Symbol: a.asset.Symbol, Decimals: a.asset.Decimals},
+		AssetFacts: devnet.AssetFacts{RPCURL: host(r.urls[0]), ChainID: r.ChainID, Recipients: []devnet.Recipient{},
+			Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals}},
+		BlockTimeSeconds: r.BlockTime.Seconds(),
 	}
-	for _, w := range a.keyed() {
-		views, err := a.nodes.Views(ctx, w, a.asset.Contract, chain.ConfirmationRule{})
+	for _, w := range wallets {
+		views, err := r.nodes.Views(ctx, w, r.Token.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err
 		}
-		has := a.nodes.Account(views)
+		has := r.nodes.Account(views)
 		facts.Wallets = append(facts.Wallets, devnet.WalletFacts{Address: w, TokenBalance: has.Balance, GasBalance: has.Gas})
 	}
 	return facts, nil

@@ -17,7 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
+// start starts a chain, whose config the caller has begun.
+func (s ChainSettings) start(ctx context.Context, config devnet.Config, log *slog.Logger) (*devnet.Chain, error) {
 	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
 	if s.BlockTime < 10*time.Millisecond {
 		return nil, fmt.Errorf("--block-time %s: use 10ms or more", s.BlockTime)
@@ -25,9 +26,9 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	if s.Wallets < 1 || s.Wallets > 1000 {
 		return nil, fmt.Errorf("--wallets %d: use 1 to 1000", s.Wallets)
 	}
-	chain, err := devnet.Start(ctx, devnet.Config{
-		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log, TokenGas: s.Chain == arc,
-	})
+	config.Listen, config.BlockTime, config.Wallets = cmp.Or(config.Listen, s.ChainListen), s.BlockTime, s.Wallets
+	config.Now, config.Log, config.TokenGas = time.Now, log, s.Chain == arc
+	chain, err := devnet.Start(ctx, config)
 	if _, listening := errors.AsType[*net.OpError](err); listening {
 		err = listenError("--chain-listen", err)
 	}
@@ -54,7 +55,7 @@ type chainServe struct {
 // Run serves the chain until ctx ends. The facts that it prints hold the test
 // wallets' keys: they are public, and --wallet-file takes them.
 func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
-	chain, err := c.start(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	chain, err := c.start(ctx, devnet.Config{}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}

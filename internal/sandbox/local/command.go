@@ -52,8 +52,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	if stack.chain.page != nil { // whose streams of events end by themselves
-		server.RegisterOnShutdown(stack.chain.page.Stop)
+	if stack.page != nil { // whose streams of events end by themselves
+		server.RegisterOnShutdown(stack.page.Stop)
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -19,23 +19,32 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// description returns openapi.yaml as JSON, with url as its server. Its order is kept, for people who read it in the
-// explorer, and so are its numbers: 2^256-1 is not a float.
-func description(url string) ([]byte, error) {
+// description returns openapi.yaml as JSON, with url as its server and the program's version. Its order is kept, for
+// people who read it in the explorer, and so are its numbers: 2^256-1 is not a float.
+func description(url, version string) ([]byte, error) {
 	var document, servers yaml.Node
 	err := servers.Encode([]map[string]string{{"url": url, "description": "this server"}})
 	if err = errors.Join(err, yaml.Unmarshal(httpapi.Description, &document)); err != nil {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
 	root := document.Content[0]
-	if i := slices.IndexFunc(root.Content, func(n *yaml.Node) bool { return n.Value == "servers" }); i >= 0 {
-		root.Content[i+1] = &servers
+	*field(root, "servers") = servers
+	if version != "" {
+		field(field(root, "info"), "version").Value = version
 	}
 	text := []byte(toJSON(root))
 	if !json.Valid(text) {
 		return nil, errors.New("openapi.yaml has a number that is not written as JSON has it, or an alias")
 	}
 	return text, nil
+}
+
+// field returns the value of a mapping's key, or an empty node.
+func field(of *yaml.Node, key string) *yaml.Node {
+	if i := slices.IndexFunc(of.Content, func(n *yaml.Node) bool { return n.Value == key }); i >= 0 {
+		return of.Content[i+1]
+	}
+	return &yaml.Node{}
 }
 
 // toJSON returns a YAML node as JSON, if it is written as JSON has it.
@@ -64,8 +73,8 @@ func toJSON(n *yaml.Node) string {
 var explorerHTML string
 
 // explorer returns the page of GET /docs: Swagger UI over /openapi.json. Its
-// styles and scripts are inside, so that it works off line.
-func explorer(recipients []devnet.Recipient) ([]byte, error) {
+// styles and scripts are inside, so that it works off line. key is filled in, if there is one.
+func explorer(recipients []devnet.Recipient, key string) ([]byte, error) {
 	style, err := asset("swagger-ui.css.gz")
 	script, scriptErr := asset("swagger-ui-bundle.js.gz")
 	page, pageErr := template.New("explorer").Parse(explorerHTML)
@@ -77,6 +86,7 @@ func explorer(recipients []devnet.Recipient) ([]byte, error) {
 		"Style":      template.CSS(style),
 		"Script":     template.JS(script),
 		"Recipients": recipients,
+		"Key":        key,
 		"Behaviours": map[string]string{
 			"revert": "is accepted and mined, and then fails: the token reverts",
 			"stuck":  "stays pending for ever and holds nothing else up",

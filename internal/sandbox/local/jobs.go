@@ -140,7 +140,7 @@ func (h hints) Hint(context.Context) error {
 	return nil
 }
 
-func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, log *slog.Logger) {
+func settleLoop(ctx context.Context, settler *settlement.Rails, hinted hints, log *slog.Logger) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()
 	for ctx.Err() == nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local/sandbox"
@@ -36,60 +37,91 @@ type process struct {
 	*Settings
 	log     *slog.Logger
 	url     string
-	chain   *chainAccess
+	page    *sandbox.Sandbox // nil where no page is served
+	rails   rails            // in the order of the tables
+	keys    *vault
 	tables  *tables
-	rules   stack.Config
 	handler http.Handler
 
 	jobs    *jobs
 	hinted  hints
-	settler *settlement.Settler
+	settler *settlement.Rails
 
 	quit context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-// newProcess assembles the stack that is served at url. Only the embedded chain runs yet.
+// newProcess assembles the stack that is served at url. Only the embedded chains run yet.
 func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logger) (*process, error) {
 	config, err := flags.config()
 	if err != nil {
 		return nil, err
 	}
-	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
-	if s.chain, err = openChain(ctx, flags, log); err != nil {
-		return nil, err
+	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log),
+		keys: &vault{held: map[token.Address]keyring.Key{}, rails: map[token.Address]token.Coin{}}}
+	if s.servesPage() {
+		s.page = sandbox.New(time.Now, log)
 	}
-	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
-	s.rules = s.complete(config)
-	if err = s.openTables(ctx); err == nil {
+	for n := range s.Rail {
+		if err == nil {
+			err = s.open(ctx, n, config)
+		}
+	}
+	if err == nil {
+		err = s.openTables(ctx)
+	}
+	if err == nil {
 		err = s.assemble(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.chain.close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
+func (s *process) close() (err error) {
+	if s.page != nil {
+		err = s.page.Close()
+	}
+	for _, r := range s.rails {
+		if r.embedded != nil {
+			if closing := r.embedded.Close(); !errors.Is(closing, context.Canceled) {
+				err = errors.Join(err, closing)
+			}
+		}
+	}
+	return err
+}
+
 // openTables opens the tables and stores the wallets, the settings and ReadyKey in them.
 func (s *process) openTables(ctx context.Context) (err error) {
-	if err := s.closed(s.chain.chainID); err != nil {
-		return err
+	for _, r := range s.rails {
+		if err := s.closed(r.ChainID); err != nil {
+			return err
+		}
 	}
 	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
 		return err
 	}
-	if err := s.tables.fit(ctx, s.chain); err != nil {
+	if err := s.tables.fit(ctx, s.rails); err != nil {
 		return err
 	}
-	for _, a := range s.chain.keyed() {
-		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
-		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, Token: s.chain.asset.Contract, State: wallet.Active,
+	for a, of := range s.keys.keyed() {
+		id := wallet.ID{ChainID: of.ChainID, Address: a}
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, Token: of.Contract, State: wallet.Active,
 			Key: wallet.InSecret, Since: time.Now()}); err != nil {
 			return fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
-	if err := s.write(ctx, s.tables, s.rules, s.log); err != nil {
+	if err := s.write(ctx, s.tables, s.rails, s.log); err != nil {
 		return fmt.Errorf("writing the settings: %w", err)
+	}
+	rules, err := s.tables.payments.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	for i, r := range rules.Rails { // tables that were kept may have another order than the flags
+		s.rails[i], s.rails[slices.Index(s.rails, s.rails.of(r.Coin))] = s.rails.of(r.Coin), s.rails[i]
 	}
 	return s.storeReadyKey(ctx)
 }
@@ -101,29 +133,30 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
 	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
-	settling := settlement.Parts{
-		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
-		Events: events, Log: s.log, Now: time.Now,
-	}
+	ring := keyring.New(func(wallet token.Address) keyring.Read {
+		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
+	})
+	settling := settlement.Parts{Store: s.tables.payments, Keys: ring, Events: events, Log: s.log, Now: time.Now}
 	paying := dispatch.Parts{
-		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
+		Store: s.tables.payments, Keys: ring, Book: book, Hints: s.hinted,
 		Log: s.log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	}
-	page := s.chain.page
+	page := s.page
 	if page != nil {
 		interposed := page.Interposed(s.tables.payments)
 		settling.Store, paying.Store = interposed, interposed
 	}
-	payer := dispatch.New(s.rules, paying)
-	settling.Refiller = payer
-	s.settler = settlement.New(s.rules, settling)
+	nodes := func(c stack.Config) chain.Provider { return s.rails.of(c.Coin()).nodes }
+	payer := dispatch.NewRails(dispatch.Wiring{Config: s.config, Nodes: nodes}, paying)
+	s.settler = settlement.NewRails(settlement.Wiring{Config: s.config, Nodes: nodes,
+		Refiller: func(ctx context.Context, c token.Coin) (settlement.Refiller, error) { return payer.Of(ctx, c) },
+	}, settling)
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
 		return err
 	}
 	if page != nil {
-		page.Parts = sandbox.Parts{URL: s.url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
-			Rule: s.rules.ConfirmationRule, GasUnit: s.rules.GasUnit, Hint: s.hinted.Hint,
+		page.Parts = sandbox.Parts{URL: s.url, Store: s.tables.payments, Hint: s.hinted.Hint,
 			Join: func(ctx context.Context) (string, string, error) {
 				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err
@@ -133,28 +166,33 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	return deliveries.recall(ctx, time.Now())
 }
 
-func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recipient.AddressBook,
+// config returns how payments of a rail are made: as when the process began.
+func (s *process) config(r store.Rail) (stack.Config, error) {
+	if of := s.rails.of(r.Coin); of != nil {
+		return of.Config, nil
+	}
+	return stack.Config{}, fmt.Errorf("the rail %s is not started here", r.Coin)
+}
+
+func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *recipient.AddressBook,
 	current func(context.Context) (settings.Keys, error), events *webhook.Publisher, deliveries webhook.Store,
 	sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
-	openapi, err := description(s.url)
+	openapi, err := description(s.url, s.Version)
 	if err != nil {
 		return nil, err
 	}
 	var magic []devnet.Recipient // an outside chain has none
-	if s.chain.embedded != nil {
+	if s.rails[0].embedded != nil {
 		magic = devnet.Recipients()
 	}
-	docs, err := explorer(magic)
+	docs, err := explorer(magic, s.readyKey())
 	if err != nil {
 		return nil, err
 	}
-	assets := func(ctx context.Context) (stack.Assets, error) {
-		rules, err := s.tables.payments.Rules(ctx)
-		return rules.Assets(), err
-	}
+	assets := httpapi.Assets(payer.Assets)
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
 		httpapi.CreateAPIKey(keys, current),
 		httpapi.ListAPIKeys(keys),
@@ -166,7 +204,7 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 		httpapi.SendPayments(payer, s.tables.payments, assets),
 		httpapi.GetTransaction(s.tables.payments),
 		httpapi.ListTransactions(s.tables.payments, assets),
-		httpapi.GetBalance(assets, func(context.Context, token.Coin) (chain.Nodes, error) { return s.chain.nodes, nil }),
+		httpapi.GetBalance(assets, func(_ context.Context, c token.Coin) (chain.Nodes, error) { return s.rails.of(c).nodes, nil }),
 		httpapi.ListAssets(assets),
 		httpapi.CreateRecipient(book, s.tables.payments, events, assets, time.Now),
 		httpapi.ListRecipients(book, time.Now),
@@ -211,30 +249,36 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// facts describes the chain, its token and the wallets, for GET /sandbox.
-func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
-	facts, err := s.chain.facts(ctx, s.Settings)
-	facts.ConfirmationRule, facts.PrivateKeys = s.ConfirmationRule, nil
-	return facts, err
+// facts describes the chains, their tokens and the wallets, for GET /sandbox.
+func (s *process) facts(ctx context.Context) (first devnet.Facts, err error) {
+	var assets []devnet.AssetFacts
+	for i, r := range s.rails {
+		facts, err := r.facts(ctx, s.keys.keyedOf(r.Coin()))
+		if err != nil {
+			return first, err
+		}
+		if i == 0 {
+			first = facts
+		}
+		facts.Asset = r.Coin().String()
+		assets = append(assets, facts.AssetFacts)
+	}
+	first.ConfirmationRule, first.PrivateKeys, first.Assets = s.ConfirmationRule, nil, assets
+	return first, nil
 }
 
 func (s *process) parts() deployed.Local {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
+	urls := map[uint64][]string{}
+	for _, r := range s.rails {
+		urls[r.ChainID] = r.urls
+	}
 	return deployed.Local{
 		Tables: deployed.Tables{Payments: s.tables.payments, AuditLog: s.tables.payments, Webhooks: deliveries,
 			Keys: s.tables.keys, Jobs: deliveries},
-		Keyed: s.keyed, Key: s.chain.key, PutKey: func(key keyring.Key, _ token.Coin) { s.chain.put(key) },
-		Nodes: map[uint64][]string{s.rules.ChainID: s.chain.urls}, Hint: s.hinted.Hint, Config: s.rules,
+		Keyed: s.keys.keyed, Key: s.keys.key, PutKey: s.keys.put,
+		Nodes: urls, Hint: s.hinted.Hint, Config: s.rails[0].Config,
 	}
-}
-
-// keyed returns the wallets with a key, each with its rail.
-func (s *process) keyed() map[token.Address]token.Coin {
-	all := map[token.Address]token.Coin{}
-	for _, a := range s.chain.keyed() {
-		all[a] = s.rules.Coin()
-	}
-	return all
 }
 
 func (s *process) start() {
@@ -247,5 +291,5 @@ func (s *process) stop() error {
 	s.quit()
 	s.wg.Wait()
 	s.jobs.close()
-	return s.chain.close()
+	return s.close()
 }

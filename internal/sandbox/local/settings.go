@@ -28,6 +28,8 @@ type Settings struct {
 
 	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 
+	Rail []string `enum:"usdc,eurc" default:"usdc" help:"usdc, eurc or both, each on a chain of its own; the first is the default."`
+
 	ChainSettings
 
 	RPC           []string      `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
@@ -44,13 +46,14 @@ type Settings struct {
 	DailyLimit  token.Amount  `default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
 	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes API keys. Empty: public, with --rpc operator."`
 	SilentAfter time.Duration `hidden:""` // of tests, in place of five minutes
+	Version     string        `kong:"-"`  // of the program, which /docs shows
 	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment."`
 }
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
 	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"ethereum, or arc: the token pays gas, and blocks are final at once."`
-	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC."`
+	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC; a second has the next port."`
 	BlockTime   time.Duration `help:"Time between blocks. 0: 1s, with --rpc as in docs/chains.md."`
 	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }
@@ -128,18 +131,20 @@ func (s *Settings) initial(r settings.Rail) settings.Settings {
 
 const byFlags = "remit local"
 
-// write stores the settings from the flags as the first version, or in place of earlier ones
+// write stores the settings of each rail from the flags as the first version, or in place of earlier ones
 // from flags. Settings that a command has changed since are kept, with a warning.
-func (s *Settings) write(ctx context.Context, t *tables, c stack.Config, log *slog.Logger) error {
+func (s *Settings) write(ctx context.Context, t *tables, all rails, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
-	if err == nil {
-		rail := rules.Rail(c.Coin())
-		err = replace(settings.Payments, rail.Settings, rail.Unusable, s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token,
-			Network: c.Network, Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime}), log,
-			func(v settings.Settings) error { return t.payments.SetSettings(ctx, v) })
-	}
 	if err != nil {
 		return err
+	}
+	for _, c := range all {
+		rail := rules.Rail(c.Coin())
+		if err := replace(settings.Payments, rail.Settings, rail.Unusable, s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token,
+			Network: c.Network, Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime}), log,
+			func(v settings.Settings) error { return t.payments.SetSettings(ctx, v) }); err != nil {
+			return err
+		}
 	}
 	keys := settings.DefaultKeys(false)
 	keys.Public = s.KeyCreation == "public"
@@ -167,6 +172,8 @@ func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
+	case len(s.Rail) > 2 || len(s.Rail) == 2 && (outside || s.Rail[0] == s.Rail[1]):
+		return stack.Config{}, errors.New("name each --rail once, and with --rpc none: its nodes are one rail")
 	case s.Fresh && (outside || s.DynamoDB == ""):
 		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; use it with --dynamodb and " +
 			"without --rpc")

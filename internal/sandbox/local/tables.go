@@ -13,7 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -76,13 +75,24 @@ var errBehind = errors.New("the tables know payments of an embedded chain that i
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet
 // of theirs has paid on another run's embedded chain, which starts empty with each process.
-func (t *tables) fit(ctx context.Context, on *chainAccess) error {
-	if on.embedded == nil {
-		return nil
+func (t *tables) fit(ctx context.Context, on rails) error {
+	rules, err := t.payments.Rules(ctx)
+	if err != nil {
+		return err
 	}
-	wallets, err := t.payments.Wallets(ctx, token.Coin{ChainID: on.chainID, Contract: on.asset.Contract})
-	if err == nil && len(wallets.Working(true)) > 0 {
-		err = errBehind
+	for _, r := range rules.Rails {
+		if on.of(r.Coin) == nil {
+			return fmt.Errorf("the tables have the rail %s too; start it as well, or use other tables", r.Coin)
+		}
 	}
-	return err
+	for _, r := range on {
+		wallets, err := t.payments.Wallets(ctx, r.Coin())
+		if err == nil && r.embedded != nil && len(wallets.Working(true)) > 0 {
+			err = errBehind
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -19,19 +19,21 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	defer cancel()
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nRemit is ready.\n\n")
-	if s.chain.page != nil {
+	if s.page != nil {
 		fmt.Fprintf(&b, "  page       %s/  watch payments, break things, see the chain's own count\n", s.url)
 	}
 	fmt.Fprintf(&b, "  API        %s\n", s.url)
 	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
 	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
 	if facts, err := s.facts(ctx); err == nil {
-		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL,
-			facts.ChainID, s.BlockTime, s.ConfirmationRule)
-		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
-		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
+		for _, a := range facts.Assets {
+			fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", a.RPCURL,
+				a.ChainID, s.BlockTime, s.ConfirmationRule)
+			fmt.Fprintf(&b, "  token      %s %s\n", a.Token.Symbol, a.Token.Address)
+			fmt.Fprintf(&b, "  wallets    %d\n", len(a.Wallets))
+		}
 	}
-	for _, err := range s.chain.silent {
+	for _, err := range s.rails[0].silent {
 		fmt.Fprintf(&b, "  warning    %v\n", err)
 	}
 	store := "in memory, gone when this ends"
@@ -48,7 +50,7 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 // key, with the operator's command if keys are not public.
 func (s *process) curls() string {
 	key := "export KEY=" + ReadyKey
-	if !s.hasReadyKey() {
+	if s.readyKey() == "" {
 		create := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
 		if s.KeyCreation != "public" {
 			create = fmt.Sprintf("%s keys create Acme --yes --stack %s", os.Args[0], s.url)
@@ -67,12 +69,16 @@ func (s *process) curls() string {
 // creation takes it, on the embedded chain, with tables in memory.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
-func (s *process) hasReadyKey() bool {
-	return s.chain.embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public"
+// readyKey returns ReadyKey, or "" where the stack does not take it.
+func (s *process) readyKey() string {
+	if s.rails[0].embedded != nil && s.DynamoDB == "" && s.KeyCreation == "public" {
+		return ReadyKey
+	}
+	return ""
 }
 
 func (s *process) storeReadyKey(ctx context.Context) error {
-	if !s.hasReadyKey() {
+	if s.readyKey() == "" {
 		return nil
 	}
 	secret, err := apikey.Parse(ReadyKey)

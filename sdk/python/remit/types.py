@@ -347,31 +347,21 @@ class TestEvent(TypedDict):
     data: dict[str, Any]
 
 
-class Token(TypedDict):
+class SandboxToken(TypedDict):
     address: Address
     symbol: str
     decimals: int
 
 
-class Wallet(TypedDict):
+class SandboxWallet(TypedDict):
     address: Address
     token_balance: Amount
     gas_balance: Amount
 
 
-class Recipient1(TypedDict):
+class SandboxRecipient(TypedDict):
     address: Address
     behaviour: Literal['revert', 'stuck', 'reorg']
-
-
-class Sandbox(TypedDict):
-    rpc_url: str
-    chain_id: int
-    token: Token
-    wallets: list[Wallet]
-    block_time_seconds: float
-    finality: str
-    recipients: list[Recipient1]
 
 
 class Unauthorized(TypedDict):
@@ -518,6 +508,26 @@ class APIKeyEvent(TypedDict):
     data: MerchantKey
 
 
+class SandboxAsset(TypedDict):
+    asset: Asset
+    rpc_url: str
+    chain_id: int
+    token: SandboxToken
+    wallets: list[SandboxWallet]
+    recipients: list[SandboxRecipient]
+
+
 class Invalid(TypedDict):
     code: Literal['validation_failed']
     detail: list[InvalidItem]
+
+
+class Sandbox(TypedDict):
+    rpc_url: str
+    chain_id: int
+    token: SandboxToken
+    wallets: list[SandboxWallet]
+    block_time_seconds: float
+    finality: str
+    recipients: list[SandboxRecipient]
+    assets: list[SandboxAsset]

@@ -603,26 +603,40 @@ export type components = {
             rpc_url: string;
             /** Format: int64 */
             chain_id: number;
-            token: {
-                address: components["schemas"]["Address"];
-                symbol: string;
-                /** Format: int32 */
-                decimals: number;
-            };
-            wallets: {
-                address: components["schemas"]["Address"];
-                token_balance: components["schemas"]["Amount"];
-                gas_balance: components["schemas"]["Amount"];
-            }[];
+            token: components["schemas"]["SandboxToken"];
+            wallets: components["schemas"]["SandboxWallet"][];
             /** Format: double */
             block_time_seconds: number;
             /** @description A depth in blocks, `safe` or `finalized`. */
             finality: string;
-            recipients: {
-                address: components["schemas"]["Address"];
-                /** @enum {string} */
-                behaviour: "revert" | "stuck" | "reorg";
-            }[];
+            recipients: components["schemas"]["SandboxRecipient"][];
+            /** @description Each is on a chain of its own. The other fields are the default's. */
+            assets: components["schemas"]["SandboxAsset"][];
+        };
+        SandboxAsset: {
+            asset: components["schemas"]["Asset"];
+            rpc_url: string;
+            /** Format: int64 */
+            chain_id: number;
+            token: components["schemas"]["SandboxToken"];
+            wallets: components["schemas"]["SandboxWallet"][];
+            recipients: components["schemas"]["SandboxRecipient"][];
+        };
+        SandboxToken: {
+            address: components["schemas"]["Address"];
+            symbol: string;
+            /** Format: int32 */
+            decimals: number;
+        };
+        SandboxWallet: {
+            address: components["schemas"]["Address"];
+            token_balance: components["schemas"]["Amount"];
+            gas_balance: components["schemas"]["Amount"];
+        };
+        SandboxRecipient: {
+            address: components["schemas"]["Address"];
+            /** @enum {string} */
+            behaviour: "revert" | "stuck" | "reorg";
         };
         /** @description Always these 28 bytes. */
         Unauthorized: {
@@ -765,6 +779,10 @@ export type RecipientEvent = components['schemas']['RecipientEvent'];
 export type ApiKeyEvent = components['schemas']['APIKeyEvent'];
 export type TestEvent = components['schemas']['TestEvent'];
 export type Sandbox = components['schemas']['Sandbox'];
+export type SandboxAsset = components['schemas']['SandboxAsset'];
+export type SandboxToken = components['schemas']['SandboxToken'];
+export type SandboxWallet = components['schemas']['SandboxWallet'];
+export type SandboxRecipient = components['schemas']['SandboxRecipient'];
 export type Unauthorized = components['schemas']['Unauthorized'];
 export type NotFound = components['schemas']['NotFound'];
 export type Problem = components['schemas']['Problem'];

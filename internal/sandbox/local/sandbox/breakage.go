@@ -1,8 +1,8 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,10 +31,22 @@ func cutAt(id, label, left, does string, cut fault.Cut) breakage {
 		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}
 }
 
-func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Habit) breakage {
+func habit(id, label, text, does string, node int, of func(*rail) *fault.Habit) breakage {
 	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
-		begin: func(s *Sandbox, _ int) error { s.doors[node].gateway.Habit.Store(of(s)); return nil },
-		end:   func(s *Sandbox) { s.doors[node].gateway.Habit.Store(nil) }}
+		begin: func(s *Sandbox, _ int) error {
+			return s.each(func(r *rail) error { r.doors[node].gateway.Habit.Store(of(r)); return nil })
+		},
+		end: func(s *Sandbox) {
+			_ = s.each(func(r *rail) error { r.doors[node].gateway.Habit.Store(nil); return nil })
+		}}
+}
+
+// each does something to every rail: a fault is of all chains.
+func (s *Sandbox) each(do func(*rail) error) (err error) {
+	for _, r := range s.rails {
+		err = errors.Join(err, do(r))
+	}
+	return err
 }
 
 func receiver(id, label, text string, mode fault.Mode) breakage {
@@ -66,31 +78,31 @@ var breakages = []breakage{
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
-		0, func(*Sandbox) *fault.Habit { return fault.Down() }),
+		0, func(*rail) *fault.Habit { return fault.Down() }),
 	habit("node-hangs", "first node hangs", "The first node takes requests and never answers.",
 		"Remit queries another after half a second, and after three misses stops querying the node for a while.",
-		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
+		0, func(*rail) *fault.Habit { return fault.Hanging() }),
 	habit("node-lies", "first node lies about receipts", "The first node reports every transaction as reverted.",
-		"Remit compares receipts: no payment ends while nodes differ.", 0, func(*Sandbox) *fault.Habit { return fault.Receipts(fault.Reverted) }),
+		"Remit compares receipts: no payment ends while nodes differ.", 0, func(*rail) *fault.Habit { return fault.Receipts(fault.Reverted) }),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
 		"Remit splits the batch until the node takes it.",
-		0, func(*Sandbox) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
+		0, func(*rail) *fault.Habit { return fault.Batches(3, http.StatusRequestEntityTooLarge) }),
 	habit("node-fork", "second node on a fork", "From now on, the second node is on a branch without our transactions.",
 		"No payment ends on a block that a node contradicts.", 1,
-		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
+		func(r *rail) *fault.Habit { return fault.Fork(r.on.Head().Number) }),
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
 		Text:  "The nodes drop every transaction that is not mined, as after a restart.",
 		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
-		begin: func(s *Sandbox, _ int) error { s.Chain.DropPending(); return nil }},
+		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.DropPending(); return nil }) }},
 
 	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
 			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
-		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
-	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
+		begin: func(s *Sandbox, depth int) error { return s.each(func(r *rail) error { return r.on.Reorg(depth) }) }},
+	{ID: "halt", Group: "Chain", Label: "halt the chains", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
-		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },
-		end:   func(s *Sandbox) { s.Chain.Freeze(false) }},
+		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.Freeze(true); return nil }) },
+		end:   func(s *Sandbox) { _ = s.each(func(r *rail) error { r.on.Freeze(false); return nil }) }},
 
 	receiver("hook-500", "receiver answers 500", "The receiver of webhooks answers 500.", fault.Fail),
 	receiver("hook-hangs", "receiver hangs", "The receiver of webhooks takes requests and never answers.", fault.Stall),

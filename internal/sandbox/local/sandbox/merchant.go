@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -43,6 +44,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
 	s.merchant, s.api, s.hookID, s.secret = name, api, hook.ID, hook.Secret
+	s.openedAt = s.now()
 	s.opened.Store(true)
 	s.running.Go(func() { s.follow(s.ctx) })
 	return nil
@@ -73,36 +75,78 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 type order struct {
 	To     string `json:"to"`
 	Amount string `json:"amount"` // in the token's smallest unit
+	Asset  string `json:"asset"`  // "" is the default
 	Key    string `json:"key"`
 }
 
-// pay sends several requests for a payment at once, and returns its id without waiting. An
+// A reply is the answer to requests of the page.
+type reply struct {
+	Status int    `json:"status"` // 0: there is none
+	Text   string `json:"text"`   // the payment's status, or the refusal's code
+	Detail string `json:"detail"`
+	N      int    `json:"n"`     // requests that got it
+	Final  bool   `json:"final"` // nobody sends the request again
+}
+
+// pay sends several requests for a payment at once, and returns its id with the answers so far. An
 // order with a used key must be the same as before: the API refuses another.
-func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
+func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []reply, error) {
 	amount, err := token.ParseAmount(o.Amount)
 	if err != nil {
-		return "", fmt.Errorf("amount %q: write it in the smallest unit, as digits: %w", o.Amount, err)
+		return "", nil, fmt.Errorf("amount %q: write it in the smallest unit, as digits: %w", o.Amount, err)
 	}
 	if o.Key == "" || len(o.Key) > 200 {
-		return "", errors.New("the Idempotency-Key has 1 to 200 characters")
+		return "", nil, errors.New("the Idempotency-Key has 1 to 200 characters")
 	}
-	id := payment.KeyID(s.merchant, "test", o.Key)
+	id, got := s.id(o.Key), make(chan reply, times)
 	s.mu.Lock()
 	r := s.rowOf(id)
 	r.Asked += times
 	if s.logf("ask", "%d × POST /send-payment with Idempotency-Key %s", times, o.Key); !r.Ours {
-		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
+		r.Ours, r.Key, r.To, r.Amount, r.Asset = true, o.Key, o.To, amount.String(), o.Asset
 	}
 	s.mu.Unlock()
 	for range times {
-		s.running.Go(func() { s.ask(s.ctx, id, o) })
+		s.running.Go(func() { got <- s.ask(s.ctx, id, o) })
 	}
-	return id, nil
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Second) // answers may come later
+	defer cancel()
+	var all []reply
+	for range times {
+		var next reply
+		select {
+		case next = <-got:
+		case <-ctx.Done():
+		}
+		i := slices.IndexFunc(all, func(r reply) bool { r.N = 0; return r == next })
+		if i < 0 {
+			i, all = len(all), append(all, next)
+		}
+		all[i].N++
+	}
+	return id, all, nil
 }
 
-// ask makes one request, and reports whether its answer is final. Without an answer the outcome is unknown.
-func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
-	p, err := s.api.Attempt(ctx, o.Key, remit.Order{To: o.To, Amount: remit.Amount(o.Amount)})
+// id returns the id of the page's payment with a key.
+func (s *Sandbox) id(key string) payment.ID { return payment.KeyID(s.merchant, "test", key) }
+
+// unused returns the first order's key that the page has not used.
+func (s *Sandbox) unused() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := 1; ; n++ {
+		if key := fmt.Sprint("order-", n); s.rows[s.id(key)] == nil {
+			return key
+		}
+	}
+}
+
+// ask makes one request. Without an answer the outcome is unknown.
+func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
+	p, err := s.api.Attempt(ctx, o.Key, struct {
+		remit.Order
+		Asset string `json:"asset,omitempty"`
+	}{remit.Order{To: o.To, Amount: remit.Amount(o.Amount)}, o.Asset})
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	open, unknown := errors.AsType[*remit.OutcomeUnknown](err)
 	s.mu.Lock()
@@ -116,29 +160,29 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+string(p.Status), false, p.TxHash
 		s.byHash[p.TxHash] = id
-		return true
+		return reply{Status: http.StatusCreated, Text: string(p.Status), Final: true}
 	case refused:
-		s.logf("ask", "%s got %d %s", o.Key, refusal.Status, refusal.Body)
-		if r.Hash == "" {
-			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
-		}
-		return true
+		s.logf("ask", "%s got %d %s: %s", o.Key, refusal.Status, refusal.Code, refusal.Detail)
+		r.Answer, r.Detail, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), refusal.Detail, r.Hash == ""
+		r.Refusals++
+		return reply{Status: refusal.Status, Text: refusal.Code, Detail: refusal.Detail, Final: true}
 	case unknown && open.Last.Status != 0:
-		var problem struct{ Code string }
+		var problem struct{ Code, Detail string }
 		_ = json.Unmarshal(open.Last.Body, &problem) // an answer that is not JSON has no code
 		r.Answer = fmt.Sprint(open.Last.Status, " ", problem.Code)
 		s.logf("ask", "%s got %s: send it again", o.Key, r.Answer)
+		return reply{Status: open.Last.Status, Text: problem.Code, Detail: problem.Detail}
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
 		s.logf("ask", "%s got no answer. The client cannot know whether it is paid, and sends it again", o.Key)
 	}
-	return false
+	return reply{}
 }
 
 // pursue retries until the answer is final, as every client should.
 func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
-	for pause := 200 * time.Millisecond; ctx.Err() == nil && !s.ask(ctx, id, o); pause = min(2*pause, 3*time.Second) {
-		settlement.Sleep(ctx, pause)
+	for wait := time.Second / 5; ctx.Err() == nil && !s.ask(ctx, id, o).Final; wait = min(2*wait, 3*time.Second) {
+		settlement.Sleep(ctx, wait)
 		s.mu.Lock()
 		s.rows[id].Asked++
 		s.mu.Unlock()
@@ -160,7 +204,7 @@ func (s *Sandbox) heal() error {
 	s.logf("fault", "Everything works again. Clients retry unanswered requests, and check-receipts runs.")
 	for _, r := range s.order {
 		if r.Ours && r.Answers == 0 && !r.Refused {
-			o, id := order{r.To, r.Amount, r.Key}, r.ID
+			o, id := order{r.To, r.Amount, r.Asset, r.Key}, r.ID
 			r.Asked++
 			s.running.Go(func() { s.pursue(s.ctx, id, o) })
 		}

@@ -57,12 +57,13 @@ func (s *Sandbox) Handler(api http.Handler) http.Handler {
 }
 
 func (s *Sandbox) facts() any {
-	gas := "ETH"
-	if s.GasUnit > 0 {
-		gas = s.Token.Symbol
+	var assets []map[string]any
+	for _, r := range s.rails {
+		assets = append(assets, map[string]any{"asset": r.Asset, "chain_id": r.ChainID, "symbol": r.Token.Symbol,
+			"decimals": r.Token.Decimals, "gas": map[bool]string{false: "ETH", true: r.Token.Symbol}[r.GasUnit > 0]})
 	}
-	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals,
-		"gas": gas, "breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
+	return map[string]any{"name": "sandbox", "url": s.URL, "key": s.api.Key, "assets": assets, "unused": s.unused(),
+		"breakages": breakages, "recipients": devnet.Recipients(), "listed": Listed}
 }
 
 func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
@@ -78,12 +79,13 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	err := decoder.Decode(&asked)
 	times := cmp.Or(asked.Times, 1)
 	var id payment.ID
+	var replies []reply
 	switch {
 	case err != nil:
 	case times < 1 || times > 50:
 		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
-		id, err = s.pay(asked.order, times)
+		id, replies, err = s.pay(r.Context(), asked.order, times)
 	case asked.Do == "break":
 		err = s.breakIt(s.ctx, asked.Fault, asked.Depth)
 	case asked.Do == "mend":
@@ -97,7 +99,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	write(w, http.StatusOK, map[string]any{"id": id})
+	write(w, http.StatusOK, map[string]any{"id": id, "replies": replies, "unused": s.unused()})
 }
 
 // Listed is how many payments the page lists at most. All are counted.

@@ -33,29 +33,33 @@ const (
 
 // A Row is a payment as the page shows it.
 type Row struct {
-	ID      payment.ID    `json:"id"`
-	N       int64         `json:"n"` // rises with the age of the stack: the newest payment has the highest
-	Key     string        `json:"key"`
-	To      string        `json:"to"`
-	Amount  string        `json:"amount"` // in the token's smallest unit
-	Ours    bool          `json:"ours"`   // asked for by the page
-	Asked   int           `json:"asked"`  // requests of the page for it
-	Answers int           `json:"answers"`
-	Answer  string        `json:"answer"` // the last answer to the page; "" while there is none
-	Refused bool          `json:"refused"`
-	State   payment.State `json:"state"`
-	Failure string        `json:"failure"`
-	Hash    string        `json:"hash"`
-	Wallet  string        `json:"wallet"`
-	Nonce   uint64        `json:"nonce"`
-	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now
-	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
-	At      [Steps]int64  `json:"at"`    // when it reached each step; 0: not yet
+	ID       payment.ID    `json:"id"`
+	N        int64         `json:"n"` // rises with the age of the stack: the newest payment has the highest
+	Key      string        `json:"key"`
+	Asset    string        `json:"asset"` // "" while that is not known
+	To       string        `json:"to"`
+	Amount   string        `json:"amount"` // in the token's smallest unit
+	Ours     bool          `json:"ours"`   // asked for by the page
+	Asked    int           `json:"asked"`  // requests of the page for it
+	Answers  int           `json:"answers"`
+	Refusals int           `json:"refusals"` // requests that were answered 4xx
+	Answer   string        `json:"answer"`   // the last answer to the page; "" while there is none
+	Detail   string        `json:"detail"`   // of the last refusal
+	Refused  bool          `json:"refused"`  // and not stored
+	State    payment.State `json:"state"`
+	Failure  string        `json:"failure"`
+	Hash     string        `json:"hash"`
+	Wallet   string        `json:"wallet"`
+	Nonce    uint64        `json:"nonce"`
+	Paid     int           `json:"paid"`  // Transfer logs with its id on the chain now
+	Begun    int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
+	At       [Steps]int64  `json:"at"`    // when it reached each step; 0: not yet; -1: before the page was opened
 }
 
 // learn copies a stored payment, except its steps.
 func (r *Row) learn(p payment.Payment) {
 	r.ID, r.Key, r.To, r.Amount, r.Wallet, r.State = p.ID, p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String(), p.State
+	r.Asset = token.Coin{ChainID: p.Tx.ChainID, Contract: p.Token.Contract}.String()
 	if len(p.Entries) > 1 {
 		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
 	}
@@ -137,8 +141,12 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 		t.Attempts = append(t.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(),
 			cmp.Or(a.Gas, p.Tx.Gas), a.Noop})
 	}
-	for i, node := range s.Nodes() {
-		t.Receipts = append(t.Receipts, receiptsOf(ctx, i, node, p.Hashes()))
+	for _, r := range s.rails {
+		for i, d := range r.doors {
+			if r.ChainID == p.Tx.ChainID {
+				t.Receipts = append(t.Receipts, receiptsOf(ctx, i, d.node, p.Hashes()))
+			}
+		}
 	}
 	if p.Fee != nil {
 		t.Fee = p.Fee.String()

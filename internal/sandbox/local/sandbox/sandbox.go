@@ -1,5 +1,5 @@
-// Package sandbox is the page of `remit local`: it shows the chain, the wallets and each payment as it moves, breaks
-// the stack's surroundings when a person presses a button, and counts on the chain which payments were made. It
+// Package sandbox is the page of `remit local`: it shows the chains, the wallets and each payment as it moves, breaks
+// the stack's surroundings when a person presses a button, and counts on the chains which payments were made. It
 // stands at the ports of the engines and changes none of their decisions; all state of the page is here.
 package sandbox
 
@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
@@ -27,20 +28,16 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// nodeCount is how many nodes the stack queries: of three, one may be down or lie, and the
+// nodeCount is how many nodes the stack queries on each chain: of three, one may be down or lie, and the
 // other two are still a majority.
 const nodeCount = 3
 
 // Parts are the parts of the stack that the page reads and changes.
 type Parts struct {
-	URL     string // of the API
-	Chain   *devnet.Chain
-	Token   token.Token
-	Store   store.Store // the tables themselves
-	Rule    chain.ConfirmationRule
-	GasUnit chain.GasUnit
-	Hint    func(context.Context) error                                // starts a run of check-receipts
-	Join    func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
+	URL   string                                                     // of the API
+	Store store.Store                                                // the tables themselves
+	Hint  func(context.Context) error                                // starts a run of check-receipts
+	Join  func(context.Context) (merchant, apiKey string, err error) // makes the page's merchant
 }
 
 // A Sandbox is the page and its state. It records nothing until a browser first opens the page.
@@ -48,8 +45,7 @@ type Sandbox struct {
 	Parts
 	log   *slog.Logger
 	now   func() time.Time
-	doors []*door
-	watch chain.Node // the chain itself, which no fault stands before
+	rails []*rail // the first is the default
 	hooks *fault.Proxy
 
 	merchant string
@@ -59,6 +55,7 @@ type Sandbox struct {
 	secret   string // with which its webhooks are signed
 	opening  sync.Mutex
 	opened   atomic.Bool
+	openedAt time.Time // its steps are known since then
 
 	ctx       context.Context // of everything that runs beside requests
 	close     context.CancelFunc
@@ -74,30 +71,47 @@ type Sandbox struct {
 	view
 }
 
-// New returns a sandbox whose nodes are doors to the chain at a URL. It listens for
-// them and for webhooks on free ports of loopback, until Close.
-func New(chainURL string, chainID uint64, gas chain.GasRule, now func() time.Time, log *slog.Logger) (*Sandbox, error) {
+// New returns a sandbox without rails. It listens on free ports of loopback until Close.
+func New(now func() time.Time, log *slog.Logger) *Sandbox {
 	s := &Sandbox{log: log, now: now, broken: map[string]time.Time{}, view: newView()}
 	s.ctx, s.close = context.WithCancel(context.Background())
-	var err error
-	if s.watch, err = ethrpc.Open(chainURL, ethrpc.Config{ChainID: chainID, Gas: gas, Log: log}); err != nil {
+	return s
+}
+
+// A rail is an asset of the page, on a chain that has nodes of its own.
+type rail struct {
+	stack.Config
+	on    *devnet.Chain
+	doors []*door
+	watch chain.Node // the chain itself, which no fault stands before
+
+	chainView // it and what follows have the sandbox's lock
+	hashes    map[uint64]chain.Hash
+	transfers map[uint64][]payment.ID // by block; "" for one without an id
+}
+
+// Add adds the rail that a config pays on a chain, and returns the nodes to give to its engines: doors to the chain.
+func (s *Sandbox) Add(on *devnet.Chain, config stack.Config) (nodes chain.Nodes, err error) {
+	r := &rail{Config: config, on: on, chainView: chainView{Asset: config.Coin().String(), BaseFee: "0"},
+		hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{}}
+	own := ethrpc.Config{ChainID: on.ID(), Gas: config.Gas, Log: s.log}
+	if r.watch, err = ethrpc.Open(on.URL(), own); err != nil {
 		return nil, err
 	}
 	for range nodeCount {
-		d := &door{next: ethrpc.NewTransport(), chain: chainURL[len("http://"):]}
-		d.gateway.Node = chainURL
+		d := &door{next: ethrpc.NewTransport(), chain: on.URL()[len("http://"):]}
+		d.gateway.Node = on.URL()
 		at, err := s.listen(&d.gateway)
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		node, err := ethrpc.Open(at, ethrpc.Config{ChainID: chainID, Gas: gas, Log: log, Transport: d})
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
+		own.Transport = d
+		node, openErr := ethrpc.Open(at, own)
+		if err = errors.Join(err, openErr); err != nil {
+			return nil, err
 		}
 		d.node = watched{interpose.Node{Node: node, Around: fault.Around}, s}
-		s.doors = append(s.doors, d)
+		r.doors, nodes = append(r.doors, d), append(nodes, d.node)
 	}
-	return s, nil
+	s.rails = append(s.rails, r)
+	return nodes, nil
 }
 
 func (s *Sandbox) listen(h http.Handler) (string, error) {
@@ -143,14 +157,6 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL.Host, r.Host = d.chain, d.chain
 	}
 	return d.next.RoundTrip(r)
-}
-
-// Nodes are the nodes to give to the engines.
-func (s *Sandbox) Nodes() (nodes chain.Nodes) {
-	for _, d := range s.doors {
-		nodes = append(nodes, d.node)
-	}
-	return nodes
 }
 
 // watched is a node whose broadcasts the page shows.

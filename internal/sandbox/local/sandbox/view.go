@@ -38,35 +38,25 @@ type arrival struct {
 	Times   int    `json:"times"`   // arrivals of the event so far
 }
 
-// A count is computed from the chain's Transfer logs alone, but for asked and failed.
+// A count is computed from the chains' Transfer logs alone, but for asked and failed.
 type count struct {
-	Asked   int    `json:"asked"`
-	Once    int    `json:"once"`
-	Twice   int    `json:"twice"` // or more often
-	Unpaid  int    `json:"unpaid"`
-	Failed  int    `json:"failed"`  // unpaid payments that the API reports as failed
-	Unasked int    `json:"unasked"` // transfers that no payment asked for
-	Logs    int    `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
-	Block   uint64 `json:"block"`   // the last that was read
+	Asked   int `json:"asked"`
+	Once    int `json:"once"`
+	Twice   int `json:"twice"` // or more often
+	Unpaid  int `json:"unpaid"`
+	Failed  int `json:"failed"`  // unpaid payments that the API reports as failed
+	Unasked int `json:"unasked"` // transfers that no payment asked for
+	Logs    int `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
 }
 
 // A view has the page's contents. Its lock is the sandbox's.
 type view struct {
-	rows    map[payment.ID]*Row
-	order   []*Row
-	changed map[payment.ID]bool // to be read from the tables
-	byHash  map[string]payment.ID
-	chain   struct {
-		Number  uint64 `json:"number"`
-		Final   uint64 `json:"final"`
-		BaseFee string `json:"base_fee"` // wei
-	}
-	hashes    map[uint64]chain.Hash
-	transfers map[uint64][]payment.ID // by block; "" for one without an id
+	rows      map[payment.ID]*Row
+	order     []*Row
+	changed   map[payment.ID]bool // to be read from the tables
+	byHash    map[string]payment.ID
 	paid      map[payment.ID]int
 	logs      int
-	blocks    []block
-	wallets   []Wallet
 	lineCount int // so far
 	lines     []Line
 	arrived   int // webhooks so far
@@ -75,9 +65,18 @@ type view struct {
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{},
-		transfers: map[uint64][]payment.ID{},
-		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
+	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{}, seen: map[string]int{},
+		byHash: map[string]payment.ID{}}
+}
+
+// A chainView is a chain as the page shows it.
+type chainView struct {
+	Asset   string   `json:"asset"`
+	Number  uint64   `json:"number"`
+	Final   uint64   `json:"final"`
+	BaseFee string   `json:"base_fee"` // wei
+	Blocks  []block  `json:"blocks"`
+	Wallets []Wallet `json:"wallets"`
 }
 
 // logf adds a line to the log. The caller holds the lock.
@@ -140,9 +139,9 @@ func (s *Sandbox) follow(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		err := errors.Join(s.readChain(ctx), s.readPayments(ctx))
+		err := errors.Join(s.each(func(r *rail) error { return s.readChain(ctx, r) }), s.readPayments(ctx))
 		if n%5 == 0 {
-			err = errors.Join(err, s.readWallets(ctx))
+			err = errors.Join(err, s.each(func(r *rail) error { return s.readWallets(ctx, r) }))
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("the page looks again", "err", err) // the tables are away
@@ -192,6 +191,16 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 			r.At[at] = now
 		}
 	}
+	if p.CreatedAt.Before(s.openedAt) { // the tables alone have its times
+		r.Begun, now = p.CreatedAt.UnixMilli(), -1
+		r.At[Prepared] = r.Begun
+		if len(p.Attempts) > 0 {
+			r.At[Committed] = p.Attempts[0].At.UnixMilli()
+		}
+		if p.State.Final() && p.UpdatedAt.Before(s.openedAt) {
+			r.At[Final], r.At[Mined] = p.UpdatedAt.UnixMilli(), -1
+		}
+	}
 	if reach(Prepared); p.State == payment.Prepared {
 		r.At[Committed] = 0 // a commit that was refused
 	} else {
@@ -221,58 +230,59 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 
 // readChain reads the blocks since the last ones that are known and still there, with the transfers in
 // them. The call data of each transfer names its payment: nothing is taken from the tables.
-func (s *Sandbox) readChain(ctx context.Context) error {
-	if latest := s.Chain.Head(); s.hashes[latest.Number] == latest.Hash {
+func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
+	if latest := r.on.Head(); r.hashes[latest.Number] == latest.Hash {
 		return nil
 	}
-	head, err := s.watch.Head(ctx, s.Rule)
-	fee, feeErr := s.Chain.BaseFee()
+	head, err := r.watch.Head(ctx, r.ConfirmationRule)
+	fee, feeErr := r.on.BaseFee()
 	if err = errors.Join(err, feeErr); err != nil {
 		return err
 	}
-	fresh := s.Chain.Since(func(b chain.Block) bool { return s.hashes[b.Number] == b.Hash })
+	fresh := r.on.Since(func(b chain.Block) bool { return r.hashes[b.Number] == b.Hash })
 	if len(fresh) == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, replaced := fresh[0].Number, 0
-	for n := first; s.hashes[n] != (chain.Hash{}); n++ {
-		for _, id := range s.transfers[n] {
+	for n := first; r.hashes[n] != (chain.Hash{}); n++ {
+		for _, id := range r.transfers[n] {
 			s.count(id, n, -1)
 		}
-		delete(s.transfers, n)
-		delete(s.hashes, n)
+		delete(r.transfers, n)
+		delete(r.hashes, n)
 		replaced++
 	}
+	blocks := slices.Clone(r.Blocks) // an update that is being written has the others
 	if replaced > 0 {
-		for i := range s.blocks {
-			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
+		for i := range blocks {
+			blocks[i].Replaced = blocks[i].Replaced || blocks[i].Number >= first
 		}
-		s.logf("fault", "%d blocks from %d on were replaced. Their transactions are pending again.", replaced, first)
+		s.logf("fault", "%d blocks of %s were replaced. Their transactions are pending.", replaced, r.Token.Symbol)
 	}
 	for _, b := range fresh {
-		ids := s.paidIn(b)
-		s.hashes[b.Number], s.transfers[b.Number] = b.Hash, ids
-		s.blocks = append(s.blocks, block{b.Number, len(ids), false})
+		ids := paidIn(b, r)
+		r.hashes[b.Number], r.transfers[b.Number] = b.Hash, ids
+		blocks = append(blocks, block{b.Number, len(ids), false})
 		for _, id := range ids {
 			s.count(id, b.Number, 1)
 		}
 	}
-	s.blocks = s.blocks[max(0, len(s.blocks)-shown):]
-	s.chain.Number, s.chain.Final, s.chain.BaseFee = fresh[len(fresh)-1].Number, head.Final, fee.String()
+	r.Blocks = blocks[max(0, len(blocks)-shown):]
+	r.Number, r.Final, r.BaseFee = fresh[len(fresh)-1].Number, head.Final, fee.String()
 	return nil
 }
 
 // paidIn returns the payments of the transfers in a block, "" for a transfer without an id. The
 // transfers of a batch are one payment.
-func (s *Sandbox) paidIn(b devnet.Block) (ids []payment.ID) {
+func paidIn(b devnet.Block, r *rail) (ids []payment.ID) {
 	last := chain.Hash{}
 	for _, t := range b.Transfers {
 		if t.Tx.Hash == last {
 			continue
 		}
-		p, ok := onchain.Payment(t.Tx, s.Chain.ID(), s.Token, "")
+		p, ok := onchain.Payment(t.Tx, r.ChainID, r.Token, "")
 		if !ok {
 			p.ID = ""
 		}
@@ -299,16 +309,16 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	}
 }
 
-func (s *Sandbox) readWallets(ctx context.Context) error {
+func (s *Sandbox) readWallets(ctx context.Context, r *rail) error {
 	var all []Wallet
-	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
-		onChain, err := s.watch.Account(ctx, w.Address, s.Token.Contract, chain.Head{})
+	for _, w := range r.on.Wallets()[:min(len(r.on.Wallets()), 12)] {
+		onChain, err := r.watch.Account(ctx, w.Address, r.Token.Contract, chain.Head{})
 		if err != nil {
 			return err
 		}
 		a := Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(),
 			Next: onChain.Mined, Mined: onChain.Mined}
-		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
+		id := wallet.ID{ChainID: r.ChainID, Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
 			if err != nil {
@@ -320,14 +330,12 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wallets = all
+	r.Wallets = all
 	return nil
 }
 
 type update struct {
-	Chain    any              `json:"chain"`
-	Blocks   []block          `json:"blocks"`
-	Wallets  []Wallet         `json:"wallets"`
+	Chains   []chainView      `json:"chains"`
 	Count    count            `json:"count"`
 	Steps    [Steps]int       `json:"steps"`    // payments that have reached each
 	Payments []Row            `json:"payments"` // the newest
@@ -340,8 +348,10 @@ type update struct {
 func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [Steps]int{},
-		nil, s.arrivals, s.lines, map[string]int64{}}
+	u := update{Count: count{Logs: s.logs}, Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
+	for _, r := range s.rails {
+		u.Chains = append(u.Chains, r.chainView)
+	}
 	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}
@@ -355,7 +365,9 @@ func (s *Sandbox) update() update {
 	}
 	for _, r := range s.order {
 		for i, at := range r.At {
-			u.Steps[i] += int(min(at, 1))
+			if at != 0 {
+				u.Steps[i]++
+			}
 		}
 		switch {
 		case r.Refused && r.Paid == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -46,9 +46,9 @@ func TestAnUpdateIsShort(t *testing.T) {
 func TestBatches(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	s := must.Get(New(c.URL(), c.ID(), chain.GasRule{}, time.Now, slog.New(slog.DiscardHandler)))(t)
+	s := New(time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = s.Close() })
-	s.Chain, s.Token = c, c.Token()
+	must.Get(s.Add(c, stack.Config{ChainID: c.ID(), Token: c.Token()}))(t)
 	var raw [][]byte
 	contract, signer := common.Address(install.Address()), types.LatestSignerForChainID(new(big.Int).SetUint64(c.ID()))
 	for i, w := range c.Wallets() {
@@ -67,9 +67,9 @@ func TestBatches(t *testing.T) {
 		raw = append(raw, bytes)
 	}
 	must.OK(t, c.MineExactly(raw...))
-	must.OK(t, s.readChain(t.Context()))
+	must.OK(t, s.readChain(t.Context(), s.rails[0]))
 	u := s.update()
-	if want := (count{Asked: 2, Once: 2, Logs: 2, Block: c.Head().Number}); u.Count != want {
+	if want := (count{Asked: 2, Once: 2, Logs: 2}); u.Count != want {
 		t.Errorf("the page counts %+v, want %+v", u.Count, want)
 	}
 }

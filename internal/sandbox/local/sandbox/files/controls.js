@@ -1,5 +1,5 @@
 // What a person may do on the page of remit local: pay and break.
-import { $, make, put, title, units } from "./draw.js";
+import { $, assetOf, make, put, title, units } from "./draw.js";
 
 // wire makes the buttons do what they say. It returns what draws what is broken.
 export function wire(facts) {
@@ -13,7 +13,7 @@ export function wire(facts) {
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
-    said(""); // now: a slow answer must not clear what a later button said
+    said(what.do === "pay" ? "Asking…" : ""); // now: a slow answer must not clear what a later button said
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
@@ -25,41 +25,56 @@ export function wire(facts) {
     }
   }
 
+  const asset = () => assetOf(facts, $("asset").value);
+
   function curl() {
-    const body = `{"to":${JSON.stringify($("to").value)},"amount":${units($("amount").value, facts.decimals) ?? 0}}`;
+    const body = JSON.stringify({ to: $("to").value, amount: "AMOUNT", ...(asset() === facts.assets[0] ? {} : { asset: asset().asset }) })
+      .replace('"AMOUNT"', units($("amount").value, asset().decimals) ?? 0);
     const line = `curl -s ${facts.url}/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: ${$("key").value.replaceAll("'", "'\\''")}' -H 'Content-Type: application/json' -d '${body}'`;
     put($("curl"), `KEY=${facts.key}\n\n# pay, and the same again\n${line}\n\n# fifty at once\nfor i in $(seq 50); do ${line} & done; wait`);
+  }
+
+  // pay asks for an order so often, and says how the stack answered.
+  async function pay(order, times) {
+    const told = await act({ ...order, times });
+    if (!told) return null;
+    const texts = told.replies.map((r) => `${times > 1 ? `${r.n} × ` : ""}${r.status ? `${r.status} ${r.text}` : "no answer: repeat it, or mend"}${r.detail ? `: ${r.detail}` : ""}`);
+    said(`${order.key}: ${texts.join("; ")}`, told.replies.some((r) => r.final && r.status >= 400));
+    return told;
   }
 
   const ordinary = "0x2222222222222222222222222222222222222222";
   const behaviours = { revert: "fails: the token reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
   $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
   $("to").value = ordinary;
-  put($("amount-label"), `Amount, ${facts.symbol}`);
+  $("asset").append(...facts.assets.map((a) => make("option", "", a.symbol, { value: a.asset })));
+  $("asset-box").hidden = facts.assets.length < 2;
+  $("key").value = facts.unused ?? "order-1";
   $("who").addEventListener("change", () => { $("to").value = $("who").value; curl(); });
   $("pay").addEventListener("input", curl);
   curl();
+  for (const [id, form] of [["amount", "Write digits, with a point before decimals, such as 1.50."], ["to", "Write 0x and 40 hex digits."]]) {
+    $(id).addEventListener("invalid", () => { said(""); $(id).setCustomValidity(form); });
+    $(id).addEventListener("input", () => $(id).setCustomValidity(""));
+  }
 
   $("pay").addEventListener("submit", async (e) => {
     e.preventDefault();
-    const amount = units($("amount").value, facts.decimals);
-    if (amount === null) return said(`The amount has at most ${facts.decimals} decimals.`, true);
-    const order = { do: "pay", to: $("to").value, amount, key: $("key").value };
-    if (!await act(order)) return;
+    const amount = units($("amount").value, asset().decimals);
+    if (amount === null) return said(`The amount has at most ${asset().decimals} decimals.`, true);
+    const order = { do: "pay", to: $("to").value, amount, asset: asset().asset, key: $("key").value };
+    const told = await pay(order, 1);
+    if (!told) return;
     last = order;
-    said(`Sent ${$("key").value}.`);
     $("do-again").disabled = $("do-fifty").disabled = false;
-    $("key").value = $("key").value.replace(/\d*$/, (n) => (n ? String(BigInt(n) + 1n) : "-2"));
+    if ($("key").value === order.key) $("key").value = told.unused;
     curl();
   });
-  async function again(times) {
-    if (await act({ ...last, times })) said(`Sent again, ${times === 1 ? "once" : `${times} times at once`}, with the same key.`);
-  }
-  $("do-again").addEventListener("click", () => again(1));
-  $("do-fifty").addEventListener("click", () => again(50));
+  $("do-again").addEventListener("click", () => pay(last, 1));
+  $("do-fifty").addEventListener("click", () => pay(last, 50));
   $("copy").addEventListener("click", async () => { await navigator.clipboard.writeText($("curl").textContent); said("Copied."); });
 
-  for (const id of ["mend", "mend-now"]) $(id).addEventListener("click", () => act({ do: "mend" }));
+  $("mend").addEventListener("click", () => act({ do: "mend" }));
   $("settle").addEventListener("click", () => act({ do: "settle" }));
 
   const notes = { "Cut the next request off": "The process of the next request stops there, as after SIGKILL, without an answer." };
@@ -82,7 +97,6 @@ export function wire(facts) {
     const now = facts.breakages.filter((b) => b.id in broken);
     const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does]));
     $("now").classList.toggle("calm", items.length === 0);
-    if (items.length === 0) items.push(make("li", "", "Nothing."));
     if ($("broken").textContent !== items.map((i) => i.textContent).join("")) $("broken").replaceChildren(...items);
   };
 }

@@ -36,37 +36,46 @@ export function units(text, decimals) {
   return BigInt(m[1] + (m[2] ?? "").padEnd(decimals, "0")).toString();
 }
 
+// assetOf returns the asset of a name, the default if it is not known.
+export const assetOf = (facts, name) => facts.assets.find((a) => a.asset === name) ?? facts.assets[0];
+
 export function drawCount(c) {
   for (const name of ["asked", "once", "twice", "unpaid"]) put($(name), c[name].toLocaleString("en"));
   $("twice-box").className = c.twice ? "bad" : "quiet";
   $("unpaid-box").className = c.unpaid ? "warn" : "quiet";
-  let verdict = "Make a payment, break something, and send it again.";
-  if (c.twice || c.unasked) verdict = "This must not happen: the chain has an extra transfer. Please report it.";
+  let verdict = "No payment yet.";
+  if (c.twice || c.unasked) verdict = "This must not happen: a chain has an extra transfer. Please report it.";
   else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, except ${c.failed} that failed and moved nothing.` : "Every requested payment was made exactly once.";
   else if (c.asked) verdict = `${c.unpaid - c.failed} on the way. None twice.`;
   put($("verdict"), verdict);
-  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs (a batch counts as one) in blocks 0 to ${c.block.toLocaleString("en")}, by the payment id in each call data, without the tables.`);
+  put($("counted"), `Counted on the chains themselves, not in the tables: ${c.logs.toLocaleString("en")} ${c.logs === 1 ? "transfer" : "transfers"}.`);
 }
 
-export function drawChain(chain, blocks) {
-  const gwei = Number(chain.base_fee) / 1e9;
-  put($("chain-facts"), `block ${chain.number}, final up to ${chain.final}, base fee ${gwei < 0.01 ? "under 0.01" : gwei.toFixed(2)} gwei`);
-  $("blocks").replaceChildren(...blocks.map((b) => {
-    const state = b.replaced ? "replaced" : b.number <= chain.final ? "final" : "open";
-    const line = !b.replaced && b.number === chain.final ? " line" : "";
-    const says = `Block ${b.number}, ${b.replaced ? "replaced" : state === "final" ? "final" : "not final yet"}, ${b.paid} transfers`;
-    return make("li", state + line, [String(b.number), ...(b.paid ? [make("b", "", `${b.paid}`)] : [])], { title: says });
+// drawChains draws each chain with its newest blocks, and its wallets.
+export function drawChains(chains, facts) {
+  $("chains").replaceChildren(...chains.map((c) => {
+    const asset = assetOf(facts, c.asset), gwei = Number(c.base_fee) / 1e9;
+    return make("div", "", [
+      make("h3", "", [`${asset.symbol}, chain ${asset.chain_id} `,
+        make("small", "", `block ${c.number}, final up to ${c.final}, base fee ${gwei < 0.01 ? "under 0.01" : gwei.toFixed(2)} gwei`)]),
+      make("ol", "blocks", (c.blocks ?? []).map((b) => {
+        const state = b.replaced ? "replaced" : b.number <= c.final ? "final" : "open";
+        const line = !b.replaced && b.number === c.final ? " line" : "";
+        const says = `Block ${b.number}, ${b.replaced ? "replaced" : state === "final" ? "final" : "not final yet"}, ${b.paid} transfers`;
+        return make("li", state + line, [String(b.number), ...(b.paid ? [make("b", "", `${b.paid}`)] : [])], { title: says });
+      }), { "aria-label": `The newest blocks of ${asset.symbol}, the newest last` }),
+    ]);
   }));
-}
-
-export function drawWallets(wallets, facts) {
-  $("wallets").replaceChildren(...wallets.map((w) => make("li", "", [
-    make("span", "mono", short(w.address)),
-    `${decimal(w.tokens, facts.decimals)} ${facts.symbol}${facts.gas === facts.symbol ? "" : `, ${decimal(w.wei, 18, 0).slice(0, 9)} ${facts.gas}`}`,
-    make("br"),
-    make("small", "", `next nonce ${w.next}, ${w.mined} mined; in flight: ${w.sent} sent, ${w.reserved} reserved`),
-    ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),
-  ])));
+  $("wallets").replaceChildren(...chains.flatMap((c) => (c.wallets ?? []).map((w) => {
+    const asset = assetOf(facts, c.asset);
+    return make("li", "", [
+      make("span", "mono", short(w.address)),
+      `${decimal(w.tokens, asset.decimals)} ${asset.symbol}${asset.gas === asset.symbol ? "" : `, ${decimal(w.wei, 18, 0).slice(0, 9)} ${asset.gas}`}`,
+      make("br"),
+      make("small", "", `next nonce ${w.next}, ${w.mined} mined; in flight: ${w.sent} sent, ${w.reserved} reserved`),
+      ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),
+    ]);
+  })));
 }
 
 export function drawSteps(counts) {
@@ -76,7 +85,7 @@ export function drawSteps(counts) {
 // ending says where a payment is, and in which colour.
 export function ending(p) {
   if (p.paid > 1) return ["wrong", `paid ${p.paid} times`];
-  if (p.refused) return ["warned", `refused: ${p.answer}`];
+  if (p.refused) return ["wrong", `refused: ${p.answer}`];
   if (p.failure) return ["warned", `failed: ${p.failure}`];
   if (p.at[4]) return ["ok", p.paid ? "confirmed, paid once" : "confirmed, mined again soon"];
   if (p.answer === "no answer") return ["warned", "no answer"];
@@ -110,7 +119,8 @@ export function drawPayments(payments, facts, open) {
     }
     const [name, what, end, track] = row.button.children;
     put(name, p.key || p.id);
-    put(what, `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${short(p.to)}${p.asked > 1 ? `, sent ${p.asked} ×` : ""}`);
+    const asset = assetOf(facts, p.asset);
+    put(what, `${decimal(p.amount || 0, asset.decimals)} ${asset.symbol}${p.asked > 1 ? `, sent ${p.asked} ×` : ""}${p.refusals && !p.refused ? `, refused ${p.refusals} ×` : ""} to ${short(p.to)}`);
     const [kind, text] = ending(p);
     put(end, text);
     end.className = `end ${kind}`;

@@ -1,5 +1,5 @@
 // The page of a stack. All state is in the stack: this only asks and draws.
-import { $, make, put, clear, clock, drawCount, drawChain, drawWallets, drawSteps, drawPayments, drawLines } from "./draw.js";
+import { $, make, put, clear, clock, drawCount, drawChains, drawSteps, drawPayments, drawLines } from "./draw.js";
 import { wire } from "./controls.js";
 import { show } from "./timeline.js";
 
@@ -27,7 +27,7 @@ const parts = {
     drawCount(c);
     put($("older"), c.asked > facts.listed ? `The newest ${facts.listed} of ${c.asked.toLocaleString("en")} are listed; all are counted, and any opens by its id, hash or key.` : "");
   },
-  wallets: (all) => drawWallets(all ?? [], facts),
+  chains: (all) => drawChains(all ?? [], facts),
   steps: drawSteps,
   payments: (all) => drawPayments(all ?? [], facts, open),
   lines: (all) => drawLines($("log"), all ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
@@ -49,7 +49,6 @@ function later(update) {
 function draw(update) {
   const changed = (name) => drawn[name] !== (drawn[name] = JSON.stringify(update[name]));
   for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name]);
-  if ("chain" in update && [changed("chain"), changed("blocks")].includes(true)) drawChain(update.chain, update.blocks ?? []);
   if ("broken" in update && changed("broken")) drawBroken(update.broken);
 }
 

@@ -1,5 +1,5 @@
 // A payment's timeline: all that the tables, the nodes and the receiver have of it.
-import { $, make, clock, after, steps, decimal, ending } from "./draw.js";
+import { $, make, clock, after, assetOf, steps, decimal, ending } from "./draw.js";
 
 const table = (head, lines) => make("table", "", [
   make("thead", "", make("tr", "", head.map((h) => make("th", "", h, { scope: "col" })))),
@@ -13,16 +13,17 @@ export async function show(find, facts, refuse) {
   const answer = await fetch(`/page/payment?${new URLSearchParams({ find })}`);
   const t = await answer.json();
   if (!answer.ok) return refuse(t.detail, true);
-  const p = t.payment;
+  const p = t.payment, asset = assetOf(facts, p.asset);
   $("timeline-title").textContent = `${p.key || p.id}: ${ending(p)[1]}`;
   $("timeline-body").replaceChildren(
-    make("p", "", `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
+    make("p", "", `${decimal(p.amount || 0, asset.decimals)} ${asset.symbol} on chain ${asset.chain_id} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
     make("p", "mono", p.id),
-    ...(t.entries ? part("Entries: one transaction pays all or none", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
+    ...(t.entries ? part("Entries: one transaction pays all or none", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, asset.decimals)} ${asset.symbol}`, e.reference]))) : []),
     ...part("Steps", table(["step", "at"], steps.map((name, i) => [name,
-      p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet"]))),
+      p.at[i] > 0 ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : p.at[i] ? "before the page was opened" : "not yet"]))),
     ...(t.progress ? [make("p", "", `Answers show it as ${t.progress}.`)] : []),
-    ...part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client requested it.")),
+    ...part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, ${p.refusals} refused. The last answer: ${p.answer || "none yet"}.` : "Another client requested it.")),
+    ...(p.refusals ? [make("p", "wrong", `The last refusal: ${p.detail}`)] : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
       ? table(["hash", "signed", "fee cap, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
       : none("No bytes are signed yet.")),
@@ -30,7 +31,7 @@ export async function show(find, facts, refuse) {
     ...part("Deliveries of its event", t.deliveries.length
       ? table(["delivery", "status", "attempts"], t.deliveries.map((d) => [d.id, d.status, (d.attempts ?? []).map((a) => a.status_code || a.error).join(", ")]))
       : none("None yet.")),
-    ...part("Gas paid", make("p", "", t.fee ? `${decimal(t.fee, 18, 0)} ${facts.gas}` : "Known once it is final.")),
+    ...part("Gas paid", make("p", "", t.fee ? `${decimal(t.fee, 18, 0)} ${asset.gas}` : "Known once it is final.")),
     ...part("The bytes", t.bytes ? make("pre", "", t.bytes, { tabindex: "0" }) : none("Kept until the payment is final and published.")),
   );
   $("timeline").showModal();
