@@ -120,8 +120,12 @@ func (r *round) lacking(ctx context.Context, wallets wallet.Registry) bool {
 	lacking := len(wallets) == 0
 	for _, w := range wallets.Working(false) {
 		views, err := r.Nodes.Latest(ctx, w.Address, r.Token.Contract)
+		if err != nil { // unknown
+			lacking = true
+			continue
+		}
 		count, _ := r.Nodes.Ahead(ctx, r.Log, views, w.Address, 0)
-		lacking = lacking || err != nil || count > 0
+		lacking = lacking || count > 0
 	}
 	return lacking
 }
