@@ -17,7 +17,7 @@ var floors = []string{
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard dynamotest guidetest",
 	"payment stack ethrpc",
-	"chains wallet recovery/onchain ethrpc/inspect",
+	"chains wallet proposal recovery/onchain ethrpc/inspect",
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
