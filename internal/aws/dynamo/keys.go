@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -29,14 +30,14 @@ const (
 	attrNextAttemptAt = "next_attempt_at"
 	attrListPK        = "list_pk" // merchant#<id>#<mode>#<bucket>, set when a payment is committed
 	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
-	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
+	attrState         = "state"   // of a payment: payment.State
 	attrTTL           = "ttl"     // epoch seconds
 )
 
 // Indexes. They may lag, so no decision about money reads one.
 const (
 	// indexMerchant of ApiKeys has the key merchant_id, created_at. That of Payments has the key list_pk, list_sk,
-	// projects state, and holds committed payments only.
+	// projects state, and holds committed payments, and the places of proposals about which something is to be done.
 	indexMerchant = "merchant"
 	// indexDue of Webhooks has the key shard, next_attempt_at, and holds only deliveries that wait for a retry.
 	indexDue = "due"
@@ -139,6 +140,21 @@ func referenceKey(p payment.Payment) primaryKey {
 }
 
 func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
+
+// duePK is the partition of the index that has the open proposals by the time at which something is to be done.
+const duePK = "due"
+
+const proposalsPrefix = "proposals#"
+
+// placeKey is the key of a proposal in its merchant's list.
+func placeKey(p proposal.Proposal) primaryKey {
+	return pair(proposalsPrefix+p.Payment.Merchant+"#"+p.Payment.Mode, listSK(p.CreatedAt, string(p.Payment.ID)))
+}
+
+// openKey is the key of the count of a merchant's open proposals.
+func openKey(p proposal.Proposal) primaryKey {
+	return pair("merchant#"+p.Payment.Merchant, proposalsPrefix+p.Payment.Mode)
+}
 
 func walletPK(id wallet.ID) string { return fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address) }
 

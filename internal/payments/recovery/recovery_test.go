@@ -12,8 +12,10 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
@@ -116,5 +118,43 @@ func TestRecover(t *testing.T) {
 	must.OK(t, r.Resume(t.Context(), ids))
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
+	}
+}
+
+// TestRecoverProposals: a proposal whose payment the chain has is released by it, and never once more; one that was
+// cancelled before the copy, or that pays something else, differs.
+func TestRecoverProposals(t *testing.T) {
+	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
+		"cancelled": payment.Cancelled, "another amount": payment.Proposed} {
+		t.Run(name, func(t *testing.T) {
+			c, keys, tables, r, mine := world(t, 1e12)
+			amount := token.Units(7)
+			if name == "another amount" {
+				amount = token.Units(8)
+			}
+			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1",
+				To: fakechain.Payee(0), Amount: amount}, coin, "test", time.Now())
+			must.Get(tables.Propose(t.Context(), held))(t)
+			to := held
+			switch name {
+			case "begun":
+				to = held.Begin(payment.New(held.Payment.ID, held.Request(), coin, "test", time.Now()).AssignedTo(fakechain.Wallet(1), chain.Tx{}))
+			case "cancelled":
+				to = held.End(payment.Cancelled, time.Now())
+			}
+			must.OK(t, tables.Amend(t.Context(), held, to, store.Guard{}))
+			signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
+			data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), held.Payment.ID.Memo()...)
+			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+			c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+			for range 4 {
+				mine()
+			}
+			got := must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+			p := must.Get(tables.Proposal(t.Context(), held.Payment.ID))(t)
+			if p.Payment.State != want || p.Payment.Merchant != "mer_1" || got.Stored+len(got.Differ) != 1 || (got.Stored == 1) != want.Final() {
+				t.Errorf("%+v, the payment is %+v", got, p.Payment)
+			}
+		})
 	}
 }
