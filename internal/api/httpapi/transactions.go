@@ -188,15 +188,18 @@ func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactio
 }
 
 // underKey returns the list of the one payment under an Idempotency-Key. By it a client whose POST got no answer
-// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress.
+// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress, one that
+// waits in a proposal a *dispatch.OpenError; a key that a proposal's end used up has none.
 func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound), err == nil && p.State.UsedUp():
 		return list, nil
 	case err != nil:
 		return transactionList{}, err
+	case p.State == payment.Proposed:
+		return transactionList{}, &dispatch.OpenError{ID: p.ID}
 	case p.State == payment.Prepared:
 		return transactionList{}, dispatch.ErrInProgress
 	}

@@ -22,18 +22,9 @@ import (
 // prepare does everything that can fail before anything is stored: limits, repeat guard, fee quote, simulation, key,
 // wallet. It has no effect but that of guarded.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (offer payment.Payment, g store.Guard, err error) {
-	wallets, err := d.registry(ctx, d.registryAge())
+	wallets, err := d.possible(ctx, r)
 	if err != nil {
-		return offer, g, errors.Join(ErrUnavailable, err)
-	}
-	for i, e := range r.Outputs() {
-		_, own := wallets.Find(e.To)
-		if own { // retired wallets too: their keys may be lost or public
-			return offer, g, &chain.EntryError{Index: i, Err: ErrOwnWallet}
-		}
-	}
-	if r.Entries != nil && d.BatchContract.IsZero() {
-		return offer, g, ErrNoBatches
+		return offer, g, err
 	}
 	for i, e := range r.Outputs() {
 		if err := d.bounds(r, e.Amount); err != nil {
@@ -67,6 +58,24 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	offer, err = d.assign(ctx, wallets, offer)
 	return offer, g, err
+}
+
+// possible returns the chain's wallets, or an error unless r may be paid by its form: ErrOwnWallet or ErrNoBatches.
+func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Registry, error) {
+	wallets, err := d.registry(ctx, d.registryAge())
+	if err != nil {
+		return nil, errors.Join(ErrUnavailable, err)
+	}
+	for i, e := range r.Outputs() {
+		_, own := wallets.Find(e.To)
+		if own { // retired wallets too: their keys may be lost or public
+			return nil, &chain.EntryError{Index: i, Err: ErrOwnWallet}
+		}
+	}
+	if r.Entries != nil && d.BatchContract.IsZero() {
+		return nil, ErrNoBatches
+	}
+	return wallets, nil
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.

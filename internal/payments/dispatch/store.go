@@ -13,6 +13,7 @@ import (
 type Store interface {
 	store.Nonces
 	store.DailyLimits
+	store.Proposals
 	Rules(ctx context.Context) (store.Rules, error)
 	Bind(ctx context.Context, c store.Coin, at time.Time) error
 
