@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -28,6 +29,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -69,8 +71,10 @@ type api struct {
 	merchant string
 	payments *payments
 	node     *node
-	hooks    *hooks
-	sandbox  error
+
+	proposals *dispatch.Proposals
+	hooks     *hooks
+	sandbox   error
 }
 
 // keySettings returns a source of settings.
@@ -92,6 +96,10 @@ func newAPI(t *testing.T) *api {
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
 	a.hooks = &hooks{}
 	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	must.OK(t, a.payments.SetSettings(t.Context(), settings.Default()))
+	a.proposals = &dispatch.Proposals{Events: a.hooks, Explain: httpapi.Explain, Dispatcher: dispatch.New(
+		stack.Config{ChainID: 84532, Token: asset, Network: "base-sepolia"}, dispatch.Parts{Store: a.payments, Book: a.book,
+			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
 		httpapi.ListAPIKeys(a.keys),
@@ -101,6 +109,11 @@ func newAPI(t *testing.T) *api {
 		httpapi.RevokeAPIKey(a.keys),
 		httpapi.SendPayment(a.payments, a.payments, asset),
 		httpapi.SendPayments(a.payments, a.payments, asset),
+		httpapi.CreateProposal(a.proposals, a.payments, asset, clock),
+		httpapi.ListProposals(a.payments),
+		httpapi.GetProposal(a.payments),
+		httpapi.ApproveProposal(a.proposals, a.payments),
+		httpapi.CancelProposal(a.proposals, a.payments),
 		httpapi.GetTransaction(a.payments),
 		httpapi.ListTransactions(a.payments),
 		httpapi.GetBalance(chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
@@ -258,14 +271,17 @@ var words = map[string]string{
 	"alice in lower case": strings.ToLower(alice),
 	"payment":             goodBody,
 	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
-	"hash":                exampleHash,
-	"key":                 "key_GHIJKLMNOPQR", // of newAPI
-	"webhook":             newHook,
-	"hook":                exampleHook,
-	"2^256-1":             maxAmount,
-	"20 pairs":            pairs(20),
-	"21 pairs":            pairs(21),
-	"batch":               `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"},` +
+		`"not_before":"2026-01-09T09:00:00Z"}`,
+	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
+	"hash":     exampleHash,
+	"key":      "key_GHIJKLMNOPQR", // of newAPI
+	"webhook":  newHook,
+	"hook":     exampleHook,
+	"2^256-1":  maxAmount,
+	"20 pairs": pairs(20),
+	"21 pairs": pairs(21),
+	"batch":    `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
@@ -292,15 +308,25 @@ var steps = map[string]func(*api){
 	"a similar payment": func(a *api) {
 		refused(&dispatch.SimilarError{TxHash: must.Get(chain.ParseHash(exampleHash))(a)})(a)
 	},
-	"a similar one unsigned":   refused(dispatch.ErrSimilarPending),
-	"a guarded key's batch":    refused(dispatch.ErrGuardedBatch),
-	"in flight":                refused(dispatch.ErrInProgress),
-	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"the chain is behind":      refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
-	"broken dispatch":          refused(errBroken),
-	"the payment is confirmed": (*api).confirm,
-	"the payment fails":        (*api).fail,
-	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"a similar one unsigned":     refused(dispatch.ErrSimilarPending),
+	"a guarded key's batch":      refused(dispatch.ErrGuardedBatch),
+	"in flight":                  refused(dispatch.ErrInProgress),
+	"nodes are down":             refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":        refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
+	"broken dispatch":            refused(errBroken),
+	"the payment is confirmed":   (*api).confirm,
+	"the payment fails":          (*api).fail,
+	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"a key that approves":        func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
+	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },
+	"the proposal is released":   (*api).released,
+	"its release is begun":       func(a *api) { a.begun() },
+	"a thousand proposals": func(a *api) {
+		for i := range proposal.MaxOpen {
+			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: fmt.Sprint(i)}, asset, "", a.now)
+			must.Get(a.payments.Propose(a.Context(), p))(a)
+		}
+	},
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {

@@ -13,6 +13,7 @@ import (
 // parameters are the parameters that the GET routes with a key know, by Handler.
 var parameters = map[string][]string{
 	"ListTransactions": {"idempotency_key", "reference", "status", "created_after", "created_before", "limit", "cursor"},
+	"ListProposals":    {"status", "idempotency_key", "created_by", "limit", "cursor"},
 	"ListRecipients":   {"limit", "cursor"},
 	"ListDeliveries":   {"status", "limit", "cursor"},
 }
@@ -70,6 +71,15 @@ func (q *query) given(name string) (string, bool) {
 		return "", false
 	}
 	return sent[0], true
+}
+
+// idempotencyKey returns a key as a payment shows it, without quotes.
+func (q *query) idempotencyKey(sent string) string {
+	key, err := parseKey(sent)
+	if err != nil || key != sent {
+		q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
+	}
+	return key
 }
 
 // integer reads a decimal number from least to most.

@@ -137,9 +137,7 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		Limit: q.integer("limit", 1, maxPage, 0),
 	}
 	if sent, ok := q.given("idempotency_key"); ok {
-		if key, err = parseKey(sent); err != nil || key != sent { // a payment shows it without quotes
-			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
-		}
+		key = q.idempotencyKey(sent)
 	}
 	if sent, ok := q.given("reference"); ok {
 		if n := utf8.RuneCountInString(sent); n < 1 {

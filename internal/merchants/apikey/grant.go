@@ -19,10 +19,15 @@ const (
 	Webhooks      Scope = "webhooks"
 	Keys          Scope = "keys"
 	Recipients    Scope = "recipients"
+
+	PaymentsPropose Scope = "payments:propose"
+	PaymentsApprove Scope = "payments:approve"
 )
 
 // AllScopes returns every scope, in the order in which keys show them.
-func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients} }
+func AllScopes() []Scope {
+	return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients, PaymentsPropose, PaymentsApprove}
+}
 
 // Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero Scopes is empty.
 type Scopes uint8
@@ -70,6 +75,11 @@ type Grant struct {
 	Daily   Limit
 	Book    bool   // it pays active entries of the merchant's address book only
 	Guard   uint64 // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
+	// Above it the key pays from an approved proposal only; zero: no such amount.
+	ApproveAbove token.Amount
+	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key: none
+	// approves another's proposals.
+	Root string
 }
 
 // Full is the grant of a merchant's first key: everything.
@@ -82,7 +92,7 @@ func (g Grant) May(s Scope) bool { return g.MayAny(ScopesOf(s)) }
 func (g Grant) MayAny(s Scopes) bool { return g.Scopes&s != 0 }
 
 func (g Grant) limited() bool {
-	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0
+	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0 || !g.ApproveAbove.IsZero()
 }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its meaning.
@@ -92,11 +102,13 @@ type grantText struct {
 	Limits  []Limit      `json:"limits,omitempty"` // at most one
 	Book    bool         `json:"book,omitempty"`
 	Guard   uint64       `json:"repeat_guard_seconds,omitempty"`
+	Above   token.Amount `json:"approve_above,omitzero"`
+	Root    string       `json:"root,omitempty"`
 }
 
 // MarshalText writes g as one line of JSON, for stores and for the authorizer's context.
 func (g Grant) MarshalText() ([]byte, error) {
-	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard}
+	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard, Above: g.ApproveAbove, Root: g.Root}
 	if g.Daily != (Limit{}) {
 		t.Limits = []Limit{g.Daily}
 	}
@@ -112,7 +124,8 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
-	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Guard: t.Guard}
+	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Guard: t.Guard,
+		ApproveAbove: t.Above, Root: t.Root}
 	if len(t.Limits) == 1 {
 		g.Daily = t.Limits[0]
 	}
@@ -143,9 +156,11 @@ type Permissions struct {
 	DailyCount  *uint64       `json:"daily_count"`
 	Recipients  string        `json:"recipients"` // "any" or "book"
 	Guard       *uint64       `json:"repeat_guard_seconds"`
+	Above       *token.Amount `json:"approve_above"`
 
 	MaxAmountText   *string `json:"max_amount_text"`
 	DailyAmountText *string `json:"daily_amount_text"`
+	AboveText       *string `json:"approve_above_text"`
 }
 
 // Public returns k as its merchant sees it.
@@ -154,11 +169,11 @@ func (k Key) Public() Public {
 	if k.Book {
 		recipients = "book"
 	}
-	most, daily := unlessZero(k.Maximum), unlessZero(k.Daily.Amount)
+	most, daily, above := unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.ApproveAbove)
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
 		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, unlessZero(k.Guard),
-			token.Text(most), token.Text(daily)},
+			above, token.Text(most), token.Text(daily), token.Text(above)},
 	}
 }
 

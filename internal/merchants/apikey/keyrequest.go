@@ -23,6 +23,7 @@ type KeyRequest struct {
 	Count   uint64        // of payments in a UTC day; zero: any
 	Book    bool          // it pays active entries of the merchant's address book only
 	Guard   uint64        // Grant.Guard
+	Above   token.Amount  // Grant.ApproveAbove
 	Life    time.Duration // zero: as long as the asking key's
 }
 
@@ -36,7 +37,7 @@ func (r KeyRequest) Check() error {
 
 // grant returns the grant that r asks for, of the key named id.
 func (r KeyRequest) grant(id string) Grant {
-	g := Grant{Scopes: ScopesOf(r.Scopes...), Maximum: r.Maximum, Book: r.Book, Guard: r.Guard}
+	g := Grant{Scopes: ScopesOf(r.Scopes...), Maximum: r.Maximum, Book: r.Book, Guard: r.Guard, ApproveAbove: r.Above}
 	if !r.Amount.IsZero() || r.Count > 0 {
 		g.Daily = Limit{id, r.Amount, r.Count}
 	}

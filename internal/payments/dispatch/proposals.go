@@ -144,7 +144,7 @@ func FindProposal(ctx context.Context, in interface {
 const changes = 8
 
 // Approve approves a proposal by a key. A key approves nothing that it, or a rotation of it, has proposed. Errors are
-// ErrNoProposal, proposal.ErrOwn, ErrGuardedBatch and proposal.ErrEnded; store.ErrChanged asks to repeat it.
+// ErrNoProposal, proposal.ErrOwn, ErrGuardedBatch and proposal.ErrEnded; proposal.ErrBeginning asks to repeat it.
 func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author) (proposal.Proposal, error) {
 	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
 		switch state := p.Payment.State; {
@@ -230,7 +230,7 @@ func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do f
 		to = s.publish(ctx, to)
 		return to, result(to)
 	}
-	return proposal.Proposal{}, store.ErrChanged
+	return proposal.Proposal{}, proposal.ErrBeginning
 }
 
 // publish publishes p's event, if it has one, and closes p if it has ended. What fails is left to Run.

@@ -32,7 +32,7 @@ var (
 	ErrEnded = errors.New("the proposal has ended")
 	// ErrReleased reports a cancel of a payment that holds a nonce, or is signed.
 	ErrReleased = errors.New("the proposal's payment is being made")
-	// ErrBeginning reports a cancel while a release may be reserving a nonce.
+	// ErrBeginning reports a change while a release may be reserving a nonce, or others change the proposal: repeat it.
 	ErrBeginning = errors.New("the proposal's release is being begun")
 )
 
@@ -193,7 +193,9 @@ func (p Proposal) Refused(why Refusal, now time.Time) Proposal {
 		return p
 	}
 	p = p.changed("", now)
-	why.At = p.UpdatedAt
+	if why.At = p.UpdatedAt; p.Payment.Entries == nil {
+		why.Index = nil
+	}
 	p.Refusal, p.Retry = &why, now.Add(min(time.Minute<<min(p.Tries, 4), maxInterval))
 	p.Tries++
 	return p

@@ -41,6 +41,7 @@ type process struct {
 	hinted  hints
 	settler *settlement.Settler
 
+	proposals *dispatch.Proposals
 	quit context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -112,6 +113,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	}
 	payer := dispatch.New(s.rules, paying)
 	settling.Refiller = payer
+	s.proposals = &dispatch.Proposals{Dispatcher: payer, Events: events, Terms: s.tables.keys.Terms, Explain: httpapi.Explain}
 	s.settler = settlement.New(s.rules, settling)
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
@@ -156,6 +158,11 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 		httpapi.RevokeAPIKey(keys),
 		httpapi.SendPayment(payer, s.tables.payments, s.chain.asset),
 		httpapi.SendPayments(payer, s.tables.payments, s.chain.asset),
+		httpapi.CreateProposal(s.proposals, s.tables.payments, s.chain.asset, time.Now),
+		httpapi.ListProposals(s.tables.payments),
+		httpapi.GetProposal(s.tables.payments),
+		httpapi.ApproveProposal(s.proposals, s.tables.payments),
+		httpapi.CancelProposal(s.proposals, s.tables.payments),
 		httpapi.GetTransaction(s.tables.payments),
 		httpapi.ListTransactions(s.tables.payments),
 		httpapi.GetBalance(s.chain.nodes, s.chain.asset, network, s.rules.ConfirmationRule),
@@ -221,6 +228,7 @@ func (s *process) start() {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quit = quit
 	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
+	s.wg.Go(func() { releaseLoop(ctx, s.proposals, s.log) })
 }
 
 func (s *process) stop() error {
