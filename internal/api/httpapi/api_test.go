@@ -329,7 +329,8 @@ var steps = map[string]func(*api){
 	"its release is begun":       func(a *api) { a.begun() },
 	"a thousand proposals": func(a *api) {
 		for i := range proposal.MaxOpen {
-			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: fmt.Sprint(i)}, asset, "", a.now)
+			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test",
+				IdempotencyKey: fmt.Sprint(i)}, asset, "", a.now)
 			must.Get(a.payments.Propose(a.Context(), p))(a)
 		}
 	},

@@ -154,7 +154,8 @@ func problemOf(err error) problem {
 		return p
 	}
 	if open, ok := errors.AsType[*dispatch.OpenError](err); ok {
-		p := refusal(http.StatusConflict, "proposal_open", "A proposal holds this Idempotency-Key, and nothing is paid before its release: watch it.")
+		p := refusal(http.StatusConflict, "proposal_open",
+			"A proposal holds this Idempotency-Key, and nothing is paid before its release: watch it.")
 		p.proposal = proposal.ID(open.ID)
 		return p
 	}

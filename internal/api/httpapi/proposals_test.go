@@ -9,7 +9,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -36,7 +35,8 @@ func (a *api) released() { must.Get(a.payments.commit(a.Context(), a.begun().Pay
 func TestProposals(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		a := newAPI(t)
-		must.OK(t, a.payments.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: ownWallet}, State: wallet.Active}))
+		must.OK(t, a.payments.Register(t.Context(), wallet.Registration{State: wallet.Active,
+			ID: wallet.ID{ChainID: 84532, Address: ownWallet}}))
 		a.play(c.In...).outcome(t, c.Want)
 	})
 }
@@ -90,8 +90,10 @@ func TestProposalList(t *testing.T) {
 		t.Error(diff)
 	}
 	for query, want := range map[string]string{
-		"status=cancelled": `"data":[{"id":"` + words["proposal"], "status=expired": `"data":[]`, "idempotency_key=order-2041": `"status":"cancelled"`,
-		"idempotency_key=none": `"data":[]`, "created_by=key_000000000000": `"data":[]`, "created_by=" + words["key"]: `"idempotency_key":"b"`,
+		"status=cancelled": `"data":[{"id":"` + words["proposal"], "status=expired": `"data":[]`,
+		"idempotency_key=order-2041": `"status":"cancelled"`,
+		"idempotency_key=none":       `"data":[]`, "created_by=key_000000000000": `"data":[]`,
+		"created_by=" + words["key"]: `"idempotency_key":"b"`,
 	} {
 		a.get("/proposals?"+query).want(t, 200, want)
 	}
@@ -102,9 +104,11 @@ func TestProposalList(t *testing.T) {
 // TestExplain: a refusal of a release is a 400 of a payment, or approval_required; anything else holds only for now.
 func TestExplain(t *testing.T) {
 	for want, err := range map[string]error{
-		"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit, "approval_required": dispatch.ErrApprovalRequired,
-		"recipient_not_allowed": &chain.EntryError{Index: 2, Err: dispatch.ErrOwnWallet}, "batches_not_enabled": &dispatch.TooManyError{Fit: 7},
-		"similar_payment": &dispatch.SimilarError{},
+		"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
+		"approval_required":     dispatch.ErrApprovalRequired,
+		"recipient_not_allowed": &chain.EntryError{Index: 2, Err: dispatch.ErrOwnWallet},
+		"batches_not_enabled":   &dispatch.TooManyError{Fit: 7},
+		"similar_payment":       &dispatch.SimilarError{},
 	} {
 		if got := httpapi.Explain(err); got.Code != want || got.Message == "" || (got.Index != nil) != (want == "recipient_not_allowed") {
 			t.Errorf("%v is %+v", err, got)
@@ -116,5 +120,4 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%v is %+v", err, got)
 		}
 	}
-	_ = token.Amount{}
 }

@@ -116,7 +116,8 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []store.DueProposal, err error) {
 	for item, err := range s.query(ctx, "reading the due proposals", &dynamodb.QueryInput{
 		IndexName: aws.String(indexMerchant), KeyConditionExpression: aws.String("list_pk = :due AND list_sk <= :now"),
-		ExpressionAttributeValues: attributes{":due": text(duePK), ":now": text(instant(now) + "~")}, Limit: aws.Int32(int32(min(limit, 1000))),
+		ExpressionAttributeValues: attributes{":due": text(duePK), ":now": text(instant(now) + "~")},
+		Limit:                     aws.Int32(int32(min(limit, 1000))),
 	}) {
 		if err != nil || len(due) == limit {
 			return due, err
@@ -143,7 +144,8 @@ func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (p
 		below = listSK(f.From.CreatedAt, string(f.From.ID))
 	}
 	in := &dynamodb.QueryInput{
-		TableName: &s.name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("sk"), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(f.Limit + 1)),
+		TableName: &s.name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("sk"),
+		ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(f.Limit + 1)),
 		KeyConditionExpression:    aws.String("pk = :list AND sk < :below"),
 		ExpressionAttributeValues: attributes{":list": text(proposalsPrefix + f.Merchant + "#" + f.Mode), ":below": text(below)},
 	}

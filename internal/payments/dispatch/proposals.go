@@ -134,7 +134,8 @@ func FindProposal(ctx context.Context, in interface {
 		return proposal.Proposal{}, ErrNoProposal
 	}
 	p, err := in.Proposal(ctx, of)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (!p.Payment.Proposal || p.Payment.Merchant != o.Merchant || p.Payment.Mode != o.Mode) {
+	held := p.Payment
+	if errors.Is(err, store.ErrNotFound) || err == nil && (!held.Proposal || held.Merchant != o.Merchant || held.Mode != o.Mode) {
 		return proposal.Proposal{}, ErrNoProposal
 	}
 	return p, err
@@ -233,7 +234,7 @@ func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do f
 	return proposal.Proposal{}, proposal.ErrBeginning
 }
 
-// publish publishes p's event, if it has one, and closes p if it has ended. What fails is left to Run.
+// publish publishes p's event, if it has one, and closes p if it has ended. After a failure the next Run does it.
 func (s *Proposals) publish(ctx context.Context, p proposal.Proposal) proposal.Proposal {
 	o := webhook.Owner{Merchant: p.Payment.Merchant, Mode: p.Payment.Mode}
 	to, over := p, p.Payment.State.Signed() || p.Payment.State.UsedUp()

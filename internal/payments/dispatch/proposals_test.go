@@ -200,7 +200,8 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 		refuse, allow func(d *desk)
 		code          string
 	}{
-		"its amount is not there": {func(d *desk) { d.holds = token.Units(1) }, func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
+		"its amount is not there": {func(d *desk) { d.holds = token.Units(1) },
+			func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
 		"the day is used up": {func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Units(1) }) },
 			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
 		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker))(t) },
@@ -253,7 +254,8 @@ func TestApproval(t *testing.T) {
 			t.Errorf("by %s: %v", own.Key, err)
 		}
 	}
-	if _, err := d.Approve(t.Context(), webhook.Owner{Merchant: "mer_2", Mode: asked.Mode}, name, checker); !errors.Is(err, dispatch.ErrNoProposal) {
+	other := webhook.Owner{Merchant: "mer_2", Mode: asked.Mode}
+	if _, err := d.Approve(t.Context(), other, name, checker); !errors.Is(err, dispatch.ErrNoProposal) {
 		t.Errorf("by another merchant: %v", err)
 	}
 	d.Pass(time.Hour)
@@ -489,7 +491,8 @@ func TestPropose(t *testing.T) {
 		"late":                    {[]func(*proposal.Proposal, *payment.Request){late, above, free}, dispatch.ErrExpired},
 		"own wallet":              {[]func(*proposal.Proposal, *payment.Request){own}, dispatch.ErrOwnWallet},
 	} {
-		if _, err := d.propose(append(test.changes, func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = what })...); !errors.Is(err, test.want) {
+		key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = what }
+		if _, err := d.propose(append(test.changes, key)...); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -68,7 +68,8 @@ func (p Proposal) Public() Public {
 	v := Public{
 		ID: ID(p.Payment.ID), Status: p.Status(), Key: p.Payment.IdempotencyKey, CreatedBy: p.By.Key,
 		Request:   PublicRequest{of.Amount, of.WalletAddress, of.To, of.Reference, of.Metadata, nil},
-		ExpiresAt: payment.Time(p.ExpiresAt()), Version: p.Version, CreatedAt: payment.Time(p.CreatedAt), UpdatedAt: payment.Time(p.UpdatedAt),
+		ExpiresAt: payment.Time(p.ExpiresAt()), Version: p.Version,
+		CreatedAt: payment.Time(p.CreatedAt), UpdatedAt: payment.Time(p.UpdatedAt),
 	}
 	for _, e := range of.Payments {
 		v.Request.Payments = append(v.Request.Payments, PublicEntry{e.WalletAddress, e.To, e.Amount, e.Reference})

@@ -139,20 +139,23 @@ func TestRecoverProposals(t *testing.T) {
 			if name == "another amount" {
 				amount = token.Units(8)
 			}
-			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1",
-				To: fakechain.Payee(0), Amount: amount}, coin, "test", time.Now())
+			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test",
+				IdempotencyKey: "order-1",
+				To:             fakechain.Payee(0), Amount: amount}, coin, "test", time.Now())
 			must.Get(tables.Propose(t.Context(), held))(t)
 			to := held
 			switch name {
 			case "begun":
-				to = held.Begin(payment.New(held.Payment.ID, held.Request(), coin, "test", time.Now()).AssignedTo(fakechain.Wallet(1), chain.Tx{}))
+				offer := payment.New(held.Payment.ID, held.Request(), coin, "test", time.Now())
+				to = held.Begin(offer.AssignedTo(fakechain.Wallet(1), chain.Tx{}))
 			case "cancelled":
 				to = held.End(payment.Cancelled, time.Now())
 			}
 			must.OK(t, tables.Amend(t.Context(), held, to, store.Guard{}))
 			signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
 			data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), held.Payment.ID.Memo()...)
-			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000,
+				Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
 			c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
 			for range 4 {
 				mine()

@@ -240,7 +240,8 @@ var proposalPromises = []promise[*check]{
 		})
 		for _, limit := range []int{1, 2, 5, 100} {
 			for _, f := range []store.ProposalFilter{
-				{}, {Status: proposal.StatusCancelled}, {Status: proposal.StatusAwaiting}, {By: "key_2"}, {By: "key_1", Status: proposal.StatusScheduled},
+				{}, {Status: proposal.StatusCancelled}, {Status: proposal.StatusAwaiting}, {By: "key_2"},
+				{By: "key_1", Status: proposal.StatusScheduled},
 			} {
 				f.Merchant, f.Mode, f.Limit = c.merchant, "test", limit
 				var got, want []proposal.Proposal
