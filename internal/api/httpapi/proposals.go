@@ -153,7 +153,7 @@ func ListProposals(payments store.Store) Endpoint {
 		if sent, ok := q.given("idempotency_key"); ok {
 			at.Key = q.idempotencyKey(sent)
 		}
-		limit := q.integer("limit", 1, maxPage, 0)
+		limit := q.limit()
 		if sent, ok := q.given("cursor"); ok {
 			named := at
 			at = proposalCursor{}

@@ -82,16 +82,16 @@ func (q *query) idempotencyKey(sent string) string {
 	return key
 }
 
-// integer reads a decimal number from least to most.
-func (q *query) integer(name string, least, most, otherwise int) int {
-	s, ok := q.given(name)
+// limit returns the most entries of a page, 0 if it is not given.
+func (q *query) limit() int {
+	s, ok := q.given("limit")
 	if !ok {
-		return otherwise
+		return 0
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < least || n > most || strconv.Itoa(n) != s {
-		q.refuse(name, "integer_range", "Must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most))
-		return otherwise
+	if err != nil || n < 1 || n > maxPage || strconv.Itoa(n) != s {
+		q.refuse("limit", "integer_range", "Must be a whole number from 1 to "+strconv.Itoa(maxPage))
+		return 0
 	}
 	return n
 }

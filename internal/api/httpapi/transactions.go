@@ -134,7 +134,7 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		Merchant: merchant, Mode: mode,
 		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
 		After:  q.instant("created_after"), Before: q.instant("created_before"),
-		Limit: q.integer("limit", 1, maxPage, 0),
+		Limit: q.limit(),
 	}
 	if sent, ok := q.given("idempotency_key"); ok {
 		key = q.idempotencyKey(sent)

@@ -165,7 +165,8 @@ func TestAnOpenProposalHoldsItsKey(t *testing.T) {
 	requests := func(what string, same error, differs error) {
 		t.Helper()
 		for _, r := range []payment.Request{asked, late} {
-			if _, err := d.d.Send(t.Context(), r); !errors.Is(err, same) && !(same == nil && errors.As(err, new(*dispatch.OpenError))) {
+			_, err := d.d.Send(t.Context(), r)
+			if opened := errors.As(err, new(*dispatch.OpenError)); opened != (same == nil) || !opened && !errors.Is(err, same) {
 				t.Errorf("%s: %v, want %v", what, err, same)
 			}
 		}
