@@ -42,8 +42,8 @@ type process struct {
 	settler *settlement.Settler
 
 	proposals *dispatch.Proposals
-	quit context.CancelFunc
-	wg   sync.WaitGroup
+	quit      context.CancelFunc
+	wg        sync.WaitGroup
 }
 
 // newProcess assembles the stack that is served at url. Only the embedded chain runs yet.
