@@ -68,7 +68,7 @@ test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=.
 	@$(call verdict)
 
 # The tools that the other tests need.
-TEST_TOOLS := race dynamodb aws webhooks browser sdk generators
+TEST_TOOLS := race dynamodb aws iam webhooks browser sdk examples generators
 
 .PHONY: test-all
 test-all: ## The tests that need tools, and packages with goroutines, with the race detector (CI=true leaves none out)

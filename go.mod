@@ -2,8 +2,6 @@ module github.com/remit-payouts/remit
 
 go 1.26.0
 
-replace github.com/remit-payouts/remit/sdk/go => ./sdk/go
-
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/aws/aws-lambda-go v1.55.1
@@ -28,7 +26,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/holiman/uint256 v1.3.2
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/remit-payouts/remit/sdk/go v0.0.0-00010101000000-000000000000
+	github.com/remit-payouts/remit/sdk/go v0.1.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	github.com/swaggest/swgui v1.8.5

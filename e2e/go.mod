@@ -28,7 +28,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/ethereum/go-ethereum v1.17.10
-	github.com/remit-payouts/remit/sdk/go v0.0.0-00010101000000-000000000000
+	github.com/remit-payouts/remit/sdk/go v0.1.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	gopkg.in/yaml.v3 v3.0.1
 )

@@ -63,7 +63,7 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	program := must.Get(remit())(o.t)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName,
-		"SSL_CERT_FILE="+o.s.Bundle)
+		"SSL_CERT_FILE="+o.s.Bundle, "AWS_ENDPOINT_URL="+o.s.calls.url)
 	cmd.Env = append(cmd.Env, o.rights...)
 	return cmd
 }

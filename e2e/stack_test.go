@@ -49,7 +49,7 @@ func needsCloud(t *testing.T) {
 
 // recorded says how to start a cloud below dir that records functions' calls.
 func recorded(dir string) (localaws.Config, *calls) {
-	calls := &calls{seen: map[right]bool{}}
+	calls := &calls{seen: map[right]bool{}, sent: map[string]sent{}, asks: map[string]ask{}}
 	return localaws.Config{Root: root, Dir: dir, Progress: os.Stderr, Between: calls.start}, calls
 }
 
@@ -63,11 +63,15 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	onPaper = calls.onPaper
 	return &stack{s, calls}, s.Reauthorize(ctx, 2)
 })
 
-// scratch is a directory for the files of the deployment.
-var scratch string
+// scratch is a directory for the files of the deployment, onPaper the check of all requests of a stack.
+var (
+	scratch string
+	onPaper = func() error { return nil }
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -77,7 +81,12 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(scratch) }()
-		return m.Run()
+		code := m.Run()
+		if err := onPaper(); err != nil {
+			fmt.Fprintln(os.Stderr, "--- FAIL: TestMain:", err)
+			return 1
+		}
+		return code
 	}())
 }
 

@@ -105,8 +105,9 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	r.handler = httpapi.SendPayment(dispatcher, counted, c.Token()).Current(r, time.Now)
-	r.batches = httpapi.SendPayments(dispatcher, counted, c.Token()).Current(r, time.Now)
+	assets := httpapi.OneAsset(stack.Asset{ChainID: c.ID(), Token: c.Token()})
+	r.handler = httpapi.SendPayment(dispatcher, counted, assets).Current(r, time.Now)
+	r.batches = httpapi.SendPayments(dispatcher, counted, assets).Current(r, time.Now)
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
 		Wait: sleep})

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,4 +56,30 @@ func complete(w io.Writer, node *kong.Node, line string) {
 			fmt.Fprintln(w, candidate)
 		}
 	}
+}
+
+// goWords are Go's errors of a flag's value, and our words for them.
+var goWords = [...]struct {
+	gos  *regexp.Regexp
+	ours string
+}{
+	{regexp.MustCompile(`parsing time "(.*?)" as .*`), `"$1" is no date; write it as 2026-01-31`},
+	{regexp.MustCompile(`expected duration but got "(.*?)".*`), `"$1" is no duration; write it as 90s, 15m or 24h`},
+	{regexp.MustCompile(`expected a valid \d+ bit u?int but got "(.*?)".*`), `"$1" is no whole number in range; use digits`},
+	{regexp.MustCompile(`stat (.*): no such file or directory`), `there is no file $1; correct the path`},
+}
+
+// plain returns the error of a command line without Go's words.
+func plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, words := range goWords {
+		text = words.gos.ReplaceAllString(text, words.ours)
+	}
+	if text == err.Error() {
+		return err // with the command whose usage is shown
+	}
+	return errors.New(text)
 }

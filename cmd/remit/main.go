@@ -43,27 +43,33 @@ func newParser(cli *commands, options ...kong.Option) *kong.Kong {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the command at once
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
 	cli.Local.Operate = operator.Serve
-	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)))
+	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
+		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
 	parsed, err := parser.Parse(spelled(os.Args[1:]))
-	parser.FatalIfErrorf(misread(err))
+	parser.FatalIfErrorf(misread(plain(err)))
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
 		err = operator.Advised(parsed.Run())
 	}
-	stop()
-	if err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "remit:", err)
-		if told, ok := errors.AsType[*merchant.Incomplete](err); ok {
-			os.Exit(told.ExitCode())
-		}
+	if err == nil {
+		return
+	}
+	fmt.Fprint(os.Stderr, merchant.Fold("remit: "+merchant.Plain(err)+"\n"))
+	told, ok := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](err)
+	if !ok {
 		os.Exit(1)
 	}
+	os.Exit(told.ExitCode())
 }

@@ -32,7 +32,7 @@ func TestPayAListOfThePage(t *testing.T) {
 	must.OK(t, errors.Join(err, os.WriteFile(list, sample, 0o600)))
 	for begin, wants := range map[string][]string{
 		"go run ./cmd/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
-		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batches", "to pay          nothing", "\n4,confirmed,0x"},
+		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batch", "to pay          nothing", "\n4,confirmed,0x"},
 	} {
 		printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", begin),
 			"go run ./cmd/remit", "REMIT_URL="+m.URL+" "+binary, "examples/payroll.csv", list, "$KEY", m.Key)

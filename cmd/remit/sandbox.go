@@ -2,14 +2,17 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 type onAWS struct{}
 
 // misread returns the error of a command line that cannot be read.
 func misread(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || !strings.HasPrefix(err.Error(), "unexpected argument") {
+		return err
 	}
 	return fmt.Errorf("%w (make run's program has no commands for AWS; read docs/deploy.md to build them)", err)
 }

@@ -93,6 +93,8 @@ def granted(principal, action, key):
 def enforce(access_key, action, service, region, resource_arn="*", service_context=None, before=iam_evaluator.enforce):
     if isinstance(action, Part):
         service_context = {**(service_context or {}), **action.context}
+    if action == "sqs:SendMessageBatch":  # AWS has no such right
+        action = "sqs:SendMessage"
     denied = before(access_key, action, service, region, resource_arn=resource_arn, service_context=service_context)
     if getattr(denied, "decision", "") == "ImplicitDeny" and service == "kms":
         if granted(denied.principal_arn, action.split(":")[1], resource_arn):

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
@@ -22,7 +21,6 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	book := recipient.NewAddressBook(keys, settings.CachedKeys(keys, false, env.Now, slog.Default()), env.Now)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
-	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.CreateRecipient(book, payments, events, asset, env.Now)
+	return httpapi.CreateRecipient(book, payments, events, boot.Assets(env), env.Now)
 }

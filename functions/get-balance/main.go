@@ -2,17 +2,19 @@
 package main
 
 import (
+	"context"
+
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 func main() { meterenv.HTTP(wire) }
 
-// The newest block counts: a balance is shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
-	asset, network := chainenv.Asset(env)
-	return httpapi.GetBalance(chainenv.Nodes(env), asset, network, chain.ConfirmationRule{})
+	nodes := chainenv.Nodes(env)
+	return httpapi.GetBalance(boot.Assets(env), func(ctx context.Context, _ token.Coin) (chain.Nodes, error) { return nodes.Nodes(ctx) })
 }

@@ -20,5 +20,5 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
-	return httpapi.IssueAPIKey(registry, events)
+	return httpapi.IssueAPIKey(registry, events, boot.Assets(env))
 }

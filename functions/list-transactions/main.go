@@ -1,4 +1,4 @@
-// Command list-transactions serves GET /transactions.
+// Command list-transactions serves GET /transactions and GET /assets.
 package main
 
 import (
@@ -11,5 +11,6 @@ import (
 func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
-	return httpapi.ListTransactions(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")))
+	assets := boot.Assets(env)
+	return httpapi.ListTransactions(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), assets).With(httpapi.ListAssets(assets))
 }

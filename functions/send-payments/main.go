@@ -16,6 +16,6 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, rand.IntN)
-	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher), dispatcher.Store, dispatcher.Token).
+	return httpapi.SendPayments(dispatchenv.Batches(env, dispatcher), dispatcher.Store, boot.Assets(env)).
 		Current(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), env.Now)
 }

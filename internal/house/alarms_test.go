@@ -27,6 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -74,7 +75,7 @@ func ran(r settlement.Report) func(*emf.Meter) {
 // answers meters n requests to send-payment that end with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		send := httpapi.SendPayment(payer{err}, nil, token.Token{}).Metered(m, "send-payment:1")
+		send := httpapi.SendPayment(payer{err}, nil, httpapi.OneAsset(stack.Asset{})).Metered(m, "send-payment:1")
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/send-payment",
 				strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))

@@ -114,3 +114,9 @@ func (c *Client) ResendFailed(ctx context.Context, id string, body ResendFailedR
 func (c *Client) OwnKey(ctx context.Context) (OwnAPIKey, error) {
 	return ask[OwnAPIKey](c.begin(ctx), "GET", "/api-keys/self", nil)
 }
+
+// Assets: List the assets that can be paid.
+func (c *Client) Assets(ctx context.Context) ([]ListedAsset, error) {
+	list, err := ask[page[ListedAsset]](c.begin(ctx), "GET", "/assets", nil)
+	return list.Data, err
+}

@@ -94,7 +94,7 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string {
-	return fmt.Sprintf("refused with %d %s: %s", e.Status, e.Code, e.Detail)
+	return fmt.Sprintf("refused with %s: %s", strings.TrimSpace(fmt.Sprint(e.Status, " ", e.Code)), e.Detail)
 }
 
 // An OutcomeUnknown reports that no answer settled the call: it may be carried out, even later.
@@ -104,7 +104,11 @@ type OutcomeUnknown struct {
 }
 
 func (e *OutcomeUnknown) Error() string {
-	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%v; %d %.300s)", e.Cause, e.Last.Status, e.Last.Body)
+	last := strings.ReplaceAll(fmt.Sprint(e.Cause), "\n", "; ")
+	if e.Last.Status != 0 {
+		last = fmt.Sprintf("%d %.300s", e.Last.Status, e.Last.Body)
+	}
+	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%s)", last)
 }
 
 func (e *OutcomeUnknown) Unwrap() error { return e.Cause }
@@ -262,7 +266,7 @@ const Settle Option = 1
 // started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order, options ...Option) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
-	return c.pay(ctx, intent, order, Batch{order.Metadata, []Entry{entry}, order.Reference}, options)
+	return c.pay(ctx, intent, order, Batch{order.Asset, order.Metadata, []Entry{entry}, order.Reference}, options)
 }
 
 // PayMany is Pay of a batch, which is one payment.
@@ -431,10 +435,17 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 		return Payment{}, k.unknown()
 	case err == nil && len(found.Data) == 0 && !reused:
 		return Payment{}, refusal
-	case len(found.Data) > 0 && same(other.Asked, found.Data[0]):
-		return found.Data[0], nil
 	case len(found.Data) > 0:
 		other.Stored = &found.Data[0]
+	}
+	switch p := other.Stored; {
+	case p != nil && same(other.Asked, *p) && reused && other.Asked.Asset == "": // of the default asset? The API knows
+		made, err := k.post(key, body, false)
+		if _, is := errors.AsType[*Refused](err); !is {
+			return made, err
+		}
+	case p != nil && same(other.Asked, *p):
+		return *p, nil
 	}
 	return Payment{}, other
 }
@@ -442,7 +453,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 // same reports whether a stored payment matches the request.
 func same(asked Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
-	return asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
+	return (asked.Asset == "" || strings.EqualFold(asked.Asset, p.Asset)) && asked.Reference == p.Reference && maps.Equal(asked.Metadata, p.Metadata) &&
 		slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
 			return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
 		})

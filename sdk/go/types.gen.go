@@ -142,6 +142,7 @@ const (
 	InvalidItemTypeAddressChecksum       InvalidItemType = "address_checksum"
 	InvalidItemTypeAddressInvalid        InvalidItemType = "address_invalid"
 	InvalidItemTypeArrayType             InvalidItemType = "array_type"
+	InvalidItemTypeAssetUnknown          InvalidItemType = "asset_unknown"
 	InvalidItemTypeBlank                 InvalidItemType = "blank"
 	InvalidItemTypeContentEncoding       InvalidItemType = "content_encoding"
 	InvalidItemTypeContentType           InvalidItemType = "content_type"
@@ -191,6 +192,8 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeAddressInvalid:
 		return true
 	case InvalidItemTypeArrayType:
+		return true
+	case InvalidItemTypeAssetUnknown:
 		return true
 	case InvalidItemTypeBlank:
 		return true
@@ -341,6 +344,7 @@ const (
 	ProblemCodeAmountAboveMaximum     ProblemCode = "amount_above_maximum"
 	ProblemCodeAmountBelowMinimum     ProblemCode = "amount_below_minimum"
 	ProblemCodeApprovalRequired       ProblemCode = "approval_required"
+	ProblemCodeAssetClosed            ProblemCode = "asset_closed"
 	ProblemCodeBatchesNotEnabled      ProblemCode = "batches_not_enabled"
 	ProblemCodeBodyNotUTF8            ProblemCode = "body_not_utf8"
 	ProblemCodeBodyTooLarge           ProblemCode = "body_too_large"
@@ -391,6 +395,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeAmountBelowMinimum:
 		return true
 	case ProblemCodeApprovalRequired:
+		return true
+	case ProblemCodeAssetClosed:
 		return true
 	case ProblemCodeBatchesNotEnabled:
 		return true
@@ -670,6 +676,18 @@ type AmountInput = json.Number
 // AmountText The digits of the number beside it, for programs whose numbers are smaller.
 type AmountText = string
 
+// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+type Asset = string
+
+// AssetInput One of GET /assets; the default if it is absent. A batch has one asset.
+type AssetInput = string
+
+// AssetList defines model for AssetList.
+type AssetList struct {
+	// Data In the order in which they were added.
+	Data []ListedAsset `json:"data"`
+}
+
 // Attempt One post to an endpoint and what came back.
 type Attempt struct {
 	// At RFC 3339 in UTC, to the millisecond.
@@ -691,6 +709,9 @@ type Balance struct {
 	// Address A 20-byte address with its EIP-55 checksum.
 	Address Address `json:"address"`
 
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset Asset `json:"asset"`
+
 	// Balance A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
 	// it exactly, or read the text beside it.
 	Balance Amount `json:"balance"`
@@ -705,6 +726,7 @@ type Balance struct {
 
 // Batch Asks for 1 to 100 payments at once: all are made, or none.
 type Batch struct {
+	Asset     string            `json:"asset,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Payments  []Entry           `json:"payments"`
 	Reference string            `json:"reference,omitempty"`
@@ -742,6 +764,9 @@ type CreateProposalRequest struct {
 
 	// Approval `none` needs the scope `payments:write` too.
 	Approval CreateProposalRequestApproval `json:"approval,omitempty"`
+
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
 
 	// DifferentFrom As of POST /send-payment; it is compared at the release.
 	DifferentFrom string `json:"different_from,omitempty"`
@@ -894,8 +919,11 @@ type EventPayment struct {
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
-	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int64     `json:"block_number"`
+	AmountText AmountText `json:"amount_text"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset       Asset  `json:"asset"`
+	BlockNumber *int64 `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -990,6 +1018,9 @@ type IssueAPIKeyRequest struct {
 	// ApproveAbove The key pays a larger amount (of a batch, its total) from an approved proposal only. Null is none.
 	ApproveAbove AmountInput `json:"approve_above,omitempty"`
 
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
 	DailyAmount AmountInput `json:"daily_amount,omitempty"`
 
@@ -1023,6 +1054,9 @@ type IssuedAPIKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1053,11 +1087,33 @@ type IssuedAPIKey struct {
 	Scopes             []Scope `json:"scopes"`
 }
 
+// ListedAsset defines model for ListedAsset.
+type ListedAsset struct {
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset   Asset `json:"asset"`
+	ChainID int64 `json:"chain_id"`
+
+	// Contract A 20-byte address with its EIP-55 checksum.
+	Contract Address `json:"contract"`
+	Decimals int     `json:"decimals"`
+
+	// Default Paid by requests that name no asset, for ever.
+	Default bool   `json:"default"`
+	Network string `json:"network"`
+
+	// Open False: no payment of it is begun.
+	Open  bool   `json:"open"`
+	Token string `json:"token"`
+}
+
 // MerchantKey defines model for MerchantKey.
 type MerchantKey struct {
 	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
+
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -1109,6 +1165,7 @@ type Order struct {
 	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount        AmountInput       `json:"amount"`
+	Asset         string            `json:"asset,omitempty"`
 	DifferentFrom string            `json:"different_from,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	Reference     string            `json:"reference,omitempty"`
@@ -1126,6 +1183,9 @@ type OwnAPIKey struct {
 	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
+
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -1172,8 +1232,11 @@ type Payment struct {
 	Amount Amount `json:"amount"`
 
 	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
-	AmountText  AmountText `json:"amount_text"`
-	BlockNumber *int64     `json:"block_number"`
+	AmountText AmountText `json:"amount_text"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset       Asset  `json:"asset"`
+	BlockNumber *int64 `json:"block_number"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
@@ -1308,7 +1371,10 @@ type ProposalList struct {
 type ProposalRequest struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
 	// it exactly, or read the text beside it.
-	Amount        Amount            `json:"amount"`
+	Amount Amount `json:"amount"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset         Asset             `json:"asset"`
 	Metadata      map[string]string `json:"metadata"`
 	Payments      []RequestedEntry  `json:"payments"`
 	Reference     string            `json:"reference"`
@@ -1423,6 +1489,9 @@ type RotatedAPIKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
+	// Asset The only one that it pays, and of its amounts. Null: any.
+	Asset Asset `json:"asset"`
+
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
 	CreatedAt Timestamp `json:"created_at"`
 
@@ -1500,6 +1569,9 @@ type SendPaymentRequest struct {
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount AmountInput `json:"amount"`
 
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
 	// want a second one. It is no part of what the Idempotency-Key stands for.
 	DifferentFrom string `json:"different_from,omitempty"`
@@ -1519,6 +1591,9 @@ type SendPaymentRequest struct {
 
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
 type SendPaymentsRequest struct {
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Payments []struct {

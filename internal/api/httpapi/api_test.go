@@ -47,6 +47,8 @@ const (
 var (
 	epoch     = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
 	asset     = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	euro      = token.Token{Symbol: "EURC", Decimals: 2, Contract: token.Address{0xec}}
+	closed    = token.Token{Symbol: "DAI", Decimals: 18, Contract: token.Address{0xda}}
 	ownWallet = token.Address{0x0a}
 )
 
@@ -75,6 +77,8 @@ type api struct {
 	proposals *dispatch.Proposals
 	hooks     *hooks
 	sandbox   error
+	assets    stack.Assets
+	noAssets  error // of reading assets
 }
 
 // keySettings returns a source of settings.
@@ -84,7 +88,9 @@ func keySettings(k settings.Keys, err error) func(context.Context) (settings.Key
 
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
-	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}}}
+	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}},
+		assets: stack.Assets{{ChainID: 84532, Token: asset, Network: "base-sepolia"}, {ChainID: 137, Token: euro, Network: "polygon"},
+			{ChainID: 84532, Token: closed, Network: "base-sepolia", Closed: true}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
@@ -92,7 +98,7 @@ func newAPI(t *testing.T) *api {
 	a.book = recipient.NewAddressBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
-	a.payments = &payments{now: clock}
+	a.payments = &payments{now: clock, assets: a.assets}
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
 	a.hooks = &hooks{}
 	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
@@ -104,20 +110,21 @@ func newAPI(t *testing.T) *api {
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
-		httpapi.IssueAPIKey(a.keys, a.hooks),
+		httpapi.IssueAPIKey(a.keys, a.hooks, a.readAssets),
 		httpapi.RotateAPIKey(a.keys, a.hooks),
 		httpapi.RevokeAPIKey(a.keys),
-		httpapi.SendPayment(a.payments, a.payments, asset),
-		httpapi.SendPayments(a.payments, a.payments, asset),
-		httpapi.CreateProposal(a.proposals, a.payments, asset, clock),
+		httpapi.SendPayment(a.payments, a.payments, a.readAssets),
+		httpapi.SendPayments(a.payments, a.payments, a.readAssets),
+		httpapi.CreateProposal(a.proposals, a.payments, a.readAssets, clock),
 		httpapi.ListProposals(a.payments),
 		httpapi.GetProposal(a.payments),
-		httpapi.ApproveProposal(a.proposals, a.payments),
+		httpapi.ApproveProposal(a.proposals, a.payments, a.readAssets),
 		httpapi.CancelProposal(a.proposals, a.payments),
 		httpapi.GetTransaction(a.payments),
-		httpapi.ListTransactions(a.payments),
-		httpapi.GetBalance(chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
-		httpapi.CreateRecipient(a.book, a.payments, a.hooks, asset, clock),
+		httpapi.ListTransactions(a.payments, a.readAssets),
+		httpapi.GetBalance(a.readAssets, a.nodesOf),
+		httpapi.ListAssets(a.readAssets),
+		httpapi.CreateRecipient(a.book, a.payments, a.hooks, a.readAssets, clock),
 		httpapi.ListRecipients(a.book, clock),
 		httpapi.DeleteRecipient(a.book),
 		httpapi.CreateWebhook(a.hooks.Registry),
@@ -134,6 +141,16 @@ func newAPI(t *testing.T) *api {
 		httpapi.Sandbox(func(context.Context) (any, error) { return sandboxFacts(), a.sandbox }),
 	)
 	return a
+}
+
+func (a *api) readAssets(context.Context) (stack.Assets, error) { return a.assets, a.noAssets }
+
+// nodesOf returns the node, which has another balance of another asset.
+func (a *api) nodesOf(_ context.Context, c token.Coin) (chain.Nodes, error) {
+	if c == a.assets[0].Coin() {
+		return chain.Nodes{a.node}, nil
+	}
+	return chain.Nodes{&node{account: chain.Account{Head: a.node.account.Head, Balance: token.Units(c.ChainID)}}}, a.node.err
 }
 
 // otherMerchant returns the key of a new merchant.
@@ -285,6 +302,9 @@ var words = map[string]string{
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
+	"usdc":         "eip155:84532/erc20:0xC000000000000000000000000000000000000000", // the default
+	"eurc":         "eip155:137/erc20:0xEC00000000000000000000000000000000000000",
+	"dai":          "eip155:84532/erc20:0xDA00000000000000000000000000000000000000", // closed
 	"100 payments": strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
 }
 
@@ -330,10 +350,16 @@ var steps = map[string]func(*api){
 	"a thousand proposals": func(a *api) {
 		for i := range proposal.MaxOpen {
 			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test",
-				IdempotencyKey: fmt.Sprint(i)}, asset, "", a.now)
+				IdempotencyKey: fmt.Sprint(i)}, asset, 84532, "", a.now)
 			must.Get(a.payments.Propose(a.Context(), p))(a)
 		}
 	},
+	"a key of EURC":            func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
+	"a key with an amount":     func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
+	"a key with a count":       func(a *api) { a.restrict(`{"daily_count":9}`) },
+	"no assets are known":      func(a *api) { a.noAssets = errBroken },
+	"no asset is added":        func(a *api) { a.assets = nil },
+	"the default is closed":    func(a *api) { a.assets[0].Closed = true },
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {
@@ -401,6 +427,7 @@ func (c *counter) Read(b []byte) (int, error) {
 type payments struct {
 	interpose.Store
 	now    func() time.Time
+	assets stack.Assets
 	refuse error // of Send
 	fail   error // of the store
 	nonce  uint64
@@ -430,7 +457,21 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if err != nil {
 		return dispatch.Result{}, err
 	}
-	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()))
+	paid, found := s.assets.Find(r.Asset)
+	if !found {
+		paid = s.assets[0]
+	}
+	offer := payment.New(id, r, paid.Token, paid.Network, s.now()).AssignedTo(ownWallet, chain.Tx{ChainID: paid.ChainID})
+	stored, err := s.Payment(ctx, id)
+	created := errors.Is(err, store.ErrNotFound)
+	switch {
+	case created && r.Key.OtherAsset:
+		return dispatch.Result{}, dispatch.ErrOtherAsset
+	case created && paid.Closed:
+		return dispatch.Result{}, dispatch.ErrAssetClosed
+	case created:
+		stored, created, err = s.Create(ctx, offer)
+	}
 	switch {
 	case err != nil:
 		return dispatch.Result{}, err

@@ -182,11 +182,18 @@ func created(events Announcer) apikey.Announce {
 }
 
 // IssueAPIKey serves POST /api-keys.
-func IssueAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
+func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
 			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Guard: f.guard(), Above: f.limit("approve_above"), Life: f.life(),
+		}
+		if _, ok := f.given("asset"); ok || r.HasAmounts() {
+			all, err := assets.read(c.Context())
+			if err != nil {
+				return answer{}, err
+			}
+			r.Asset = f.asset(all).Coin()
 		}
 		if r.Check() != nil {
 			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")

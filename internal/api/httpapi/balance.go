@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,40 +15,54 @@ type balance struct {
 	Address     token.Address `json:"address"`
 	Balance     token.Amount  `json:"balance"`
 	BalanceText string        `json:"balance_text"`
+	Asset       string        `json:"asset"`
 	Token       string        `json:"token"`
 	Decimals    int           `json:"decimals"`
 	Network     string        `json:"network"`
 	BlockNumber uint64        `json:"block_number"`
 }
 
-// GetBalance serves GET /balance/{address}. asset is the token whose balance is shown.
-func GetBalance(nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
+// Nodes returns the nodes of an asset.
+type Nodes func(context.Context, token.Coin) (chain.Nodes, error)
+
+// GetBalance serves GET /balance/{address}. The newest block counts: no decision depends on a balance that is shown.
+func GetBalance(assets Assets, nodes Nodes) Endpoint {
 	return endpoint("GetBalance", func(c *call) (answer, error) {
+		asset, unread := c.query.asset(c.Context(), assets)
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
 		case errors.Is(err, token.ErrChecksum):
-			return answer{}, invalids{{"address_checksum", []any{"path", "address"}, checksumMsg}}
+			c.query.bad.add("address_checksum", checksumMsg, "path", "address")
 		case err != nil:
-			return answer{}, invalids{{"address_invalid", []any{"path", "address"}, addressMsg}}
+			c.query.bad.add("address_invalid", addressMsg, "path", "address")
 		}
-		account, err := accountOf(c.Context(), nodes, address, asset.Contract, rule)
+		if err := cmp.Or(c.query.err(), unread); err != nil {
+			return answer{}, err
+		}
+		if asset.ChainID == 0 {
+			all, err := assets.read(c.Context())
+			if err != nil {
+				return answer{}, err
+			}
+			asset = all[0]
+		}
+		account, err := accountOf(c.Context(), nodes, address, asset.Coin())
 		if err != nil {
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: balance{
-			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(), Token: asset.Symbol, Decimals: asset.Decimals,
-			Network: network, BlockNumber: account.Number,
+			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(), Asset: asset.Coin().String(),
+			Token: asset.Token.Symbol, Decimals: asset.Token.Decimals, Network: asset.Network, BlockNumber: account.Number,
 		}}, nil
 	})
 }
 
 // accountOf returns the account whose balance enough nodes reach.
-func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address,
-	rule chain.ConfirmationRule) (chain.Account, error) {
-	nodes, err := provider.Nodes(ctx)
+func accountOf(ctx context.Context, of Nodes, address token.Address, coin token.Coin) (chain.Account, error) {
+	nodes, err := of(ctx, coin)
 	if err != nil {
 		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
 	}
-	view, err := nodes.View(ctx, address, contract, rule)
+	view, err := nodes.View(ctx, address, coin.Contract, chain.ConfirmationRule{})
 	return view.Account, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -22,6 +23,7 @@ const cursorSum = 12
 type cursor struct {
 	Status    payment.Status `json:"s,omitempty"`
 	Reference string         `json:"r,omitempty"`
+	Asset     token.Coin     `json:"c,omitzero"`
 	After     time.Time      `json:"a,omitzero"`
 	Before    time.Time      `json:"b,omitzero"`
 	Limit     int            `json:"n"`
@@ -30,13 +32,13 @@ type cursor struct {
 }
 
 func cursorAt(f store.Filter, p store.Position) cursor {
-	return cursor{f.Status, f.Reference, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
+	return cursor{f.Status, f.Reference, f.Asset, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
 }
 
 // filter returns the filter by which merchant's list continues at c.
 func (c cursor) filter(merchant, mode string) store.Filter {
-	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, Reference: c.Reference, After: c.After, Before: c.Before,
-		Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
+	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, Reference: c.Reference, Asset: c.Asset, After: c.After,
+		Before: c.Before, Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
 }
 
 // paymentCursors names the kind of a cursor in its checksum.

@@ -331,6 +331,9 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	}
 }
 
+// TestAssets: requests that name an asset, keys that pay one, and a stack that closes one.
+func TestAssets(t *testing.T) { answers(t, newAPI, "%s") }
+
 func TestWebhookRegistration(t *testing.T) { answers(t, newAPI, "POST /webhooks %s") }
 
 // TestWebhookLife: register, list, change, rotate, delete; secrets are shown twice, there and nowhere else.

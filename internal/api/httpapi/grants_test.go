@@ -27,11 +27,15 @@ import (
 // limits of its own reach the engine in place of the stack's.
 func TestSuspended(t *testing.T) {
 	a := newAPI(t)
-	limited := apikey.Terms{Maximum: token.Units(7), Daily: token.Units(9)}
+	limited := apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(7), Daily: token.Units(9)}}
+	limited.Assets = map[string]apikey.AssetTerms{words["eurc"]: {Maximum: token.Units(8)}}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
 	a.pay().want(t, 201)
-	if got := a.payments.got[0].Key; got.MerchantMaximum != limited.Maximum || got.MerchantDaily != limited.Daily {
-		t.Errorf("the engine was told of %+v", got)
+	a.post("/send-payment", `{"to":"`+alice+`","amount":1,"asset":"`+words["eurc"]+`"}`).want(t, 201)
+	for i, want := range []apikey.AssetTerms{limited.AssetTerms, {Maximum: token.Units(8)}} {
+		if got := a.payments.got[i].Key; got.MerchantMaximum != want.Maximum || got.MerchantDaily != want.Daily {
+			t.Errorf("the engine was told of %+v", got)
+		}
 	}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {
@@ -135,7 +139,7 @@ func TestARevokedKeyMakesNoKey(t *testing.T) {
 	k := must.Get(a.keys.Revoke(t.Context(), by, id))(t)
 	remembered := apikey.Principal{MerchantID: a.merchant, KeyID: id, Mode: apikey.Test, Hash: k.Hash, Grant: k.Grant}
 	for route, e := range map[string]httpapi.Endpoint{
-		"POST /api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks),
+		"POST /api-keys":                   httpapi.IssueAPIKey(a.keys, a.hooks, a.readAssets),
 		"POST /api-keys/" + id + "/rotate": httpapi.RotateAPIKey(a.keys, a.hooks),
 		"POST /api-keys/" + id + "/revoke": httpapi.RevokeAPIKey(a.keys),
 		"GET /api-keys/self":               httpapi.ListAPIKeys(a.keys).With(httpapi.GetOwnAPIKey(a.keys, a.payments, nil)),
@@ -176,7 +180,7 @@ func TestResemblingRecipients(t *testing.T) {
 		t.Errorf("with a key that may not read payments: %s", got)
 	}
 	a.post("/recipients", fmt.Sprintf(`{"address":%q}`, alice), "X-Api-Key: "+a.otherMerchant().Secret.Reveal()).want(t, 201, `"warnings":[]`)
-	e := httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, asset, func() time.Time { return a.now })
+	e := httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, a.readAssets, func() time.Time { return a.now })
 	r := a.request("POST", "/recipients", fmt.Sprintf(`{"address":%q}`, alike(5)))
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
 	a.serve(e, r).want(t, 201, alike(1), "Not compared with every address")
@@ -298,7 +302,7 @@ func TestOverlaps(t *testing.T) {
 func TestEndedKeysStopAtOnce(t *testing.T) {
 	a := newAPI(t)
 	minted := a.otherMerchant()
-	send := httpapi.SendPayment(a.payments, a.payments, asset).Current(a.keyStore, func() time.Time { return a.now })
+	send := httpapi.SendPayment(a.payments, a.payments, a.readAssets).Current(a.keyStore, func() time.Time { return a.now })
 	k := minted.Key
 	kept := apikey.Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant}
 	ask := func(want int) {

@@ -99,7 +99,10 @@ var problems = []struct {
 	{proposal.ErrBeginning, problem{status: http.StatusConflict, code: "proposal_in_progress", retryAfter: 1,
 		detail: "The proposal is being changed or released at this moment. Repeat the request."}},
 	{store.ErrProposals, badRequest("proposal_limit_reached", "You have 1000 open proposals. Cancel some, or wait until some are released.")},
-
+	{dispatch.ErrOtherAsset, refusal(http.StatusForbidden, "key_not_permitted",
+		"Your API key pays another asset: GET /api-keys/self names it. Nothing was paid.")},
+	{dispatch.ErrAssetClosed, badRequest("asset_closed",
+		"The operator of this service has closed this asset. Nothing was paid. GET /assets says which are open.")},
 	{dispatch.ErrGuardedBatch, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key has a repeat guard, and pays no batches. Send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrSimilarPending, problem{status: http.StatusTooManyRequests, code: "similar_in_progress", retryAfter: 1,

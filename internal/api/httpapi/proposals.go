@@ -21,19 +21,23 @@ import (
 // A Proposer takes, approves and cancels proposals; *dispatch.Proposals is one.
 type Proposer interface {
 	Propose(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) (made proposal.Proposal, replayed bool, err error)
-	Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author) (proposal.Proposal, error)
+	Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (proposal.Proposal, error)
 	Cancel(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error)
 }
 
-// CreateProposal serves POST /proposals. asset is as of SendPayment.
-func CreateProposal(proposals Proposer, wallets WalletFinder, asset token.Token, now func() time.Time) Endpoint {
+// CreateProposal serves POST /proposals.
+func CreateProposal(proposals Proposer, wallets WalletFinder, assets Assets, now func() time.Time) Endpoint {
 	return submission("CreateProposal", func(c *call, f *form) (answer, error) {
 		var r payment.Request
 		var at func(int) []any
+		all, err := assets.ofPayment(c)
+		if err != nil {
+			return answer{}, err
+		}
 		_, batch := f.given("payments")
 		if batch {
 			var fields []string
-			r, fields = f.batch(c, asset)
+			r, fields = f.batch(c, all)
 			at = func(i int) []any { return []any{"payments", i, fields[i]} }
 			for _, field := range []string{"amount", "to", "wallet_address"} {
 				if _, both := f.given(field); both {
@@ -43,14 +47,13 @@ func CreateProposal(proposals Proposer, wallets WalletFinder, asset token.Token,
 			}
 		} else {
 			var field string
-			r, field = f.single(c, asset)
+			r, field = f.single(c, all)
 			at = func(int) []any { return []any{field} }
 		}
 		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(), Required: f.approval()}
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		var err error
 		if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
 			return answer{}, err
 		}
@@ -76,7 +79,7 @@ func CreateProposal(proposals Proposer, wallets WalletFinder, asset token.Token,
 }
 
 func authorOf(p apikey.Principal) proposal.Author {
-	return proposal.Author{Key: p.KeyID, Root: p.Root(), Limits: limitsOf(p)}
+	return proposal.Author{Key: p.KeyID, Root: p.Root(), Limits: limitsOf(p, token.Coin{})}
 }
 
 // notBefore reads an optional time, at most proposal.MaxAhead after now.
@@ -219,9 +222,14 @@ func proposalAnswer(c *call, wallets WalletFinder) func(proposal.Proposal, error
 }
 
 // ApproveProposal serves POST /proposals/{id}/approve.
-func ApproveProposal(proposals Proposer, wallets WalletFinder) Endpoint {
+func ApproveProposal(proposals Proposer, wallets WalletFinder, assets Assets) Endpoint {
 	return action("ApproveProposal", func(c *call, _ *form) (answer, error) {
-		return proposalAnswer(c, wallets)(proposals.Approve(c.Context(), ownerOf(c.caller), c.params["id"], authorOf(c.caller)))
+		all, err := assets.read(c.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		return proposalAnswer(c, wallets)(proposals.Approve(c.Context(), ownerOf(c.caller), c.params["id"], authorOf(c.caller),
+			func(asset token.Coin) bool { return c.caller.Grant.Pays(asset, all[0].Coin()) }))
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 
 // parameters are the parameters that the GET routes with a key know, by Handler.
 var parameters = map[string][]string{
-	"ListTransactions": {"idempotency_key", "reference", "status", "created_after", "created_before", "limit", "cursor"},
+	"GetBalance":       {"asset"},
+	"ListTransactions": {"idempotency_key", "reference", "status", "asset", "created_after", "created_before", "limit", "cursor"},
 	"ListProposals":    {"status", "idempotency_key", "created_by", "limit", "cursor"},
 	"ListRecipients":   {"limit", "cursor"},
 	"ListDeliveries":   {"status", "limit", "cursor"},

@@ -14,10 +14,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// CreateRecipient serves POST /recipients. asset is the token that is paid; its contract is refused as a recipient.
-func CreateRecipient(book *recipient.AddressBook, paid store.History, events Announcer, asset token.Token, now func() time.Time) Endpoint {
+// CreateRecipient serves POST /recipients. The contracts of all assets are refused.
+func CreateRecipient(book *recipient.AddressBook, paid store.History, events Announcer, assets Assets, now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
-		to, ok := f.address("address", asset)
+		all, err := assets.read(c.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		to, ok := f.address("address", all)
 		if !ok {
 			f.missing("address")
 		}

@@ -38,6 +38,7 @@ var Routes = []Route{
 	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", reads},
 	{"GET", "/transactions", "ListTransactions", "list-transactions", reads},
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
+	{"GET", "/assets", "ListAssets", "list-transactions", reads},
 
 	{"POST", "/proposals", "CreateProposal", "", proposes},
 	{"GET", "/proposals", "ListProposals", "", reads},

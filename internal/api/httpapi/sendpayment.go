@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -21,19 +23,27 @@ type Payer interface {
 	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
 }
 
-// SendPayment serves POST /send-payment. asset is the token that is paid; its contract is refused as a recipient.
-func SendPayment(payer Payer, wallets WalletFinder, asset token.Token) Endpoint {
+// SendPayment serves POST /send-payment. The contracts of all assets are refused as recipients.
+func SendPayment(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 	return submission("SendPayment", func(c *call, f *form) (answer, error) {
-		r, field := f.single(c, asset)
+		all, err := assets.ofPayment(c)
+		if err != nil {
+			return answer{}, err
+		}
+		r, field := f.single(c, all)
 		f.proposalsOnly()
 		return send(c, f, payer, wallets, r, func(int) []any { return []any{field} })
 	})
 }
 
 // SendPayments serves POST /send-payments: a batch, all or nothing.
-func SendPayments(payer Payer, wallets WalletFinder, asset token.Token) Endpoint {
+func SendPayments(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 	return submission("SendPayments", func(c *call, f *form) (answer, error) {
-		r, fields := f.batch(c, asset)
+		all, err := assets.ofPayment(c)
+		if err != nil {
+			return answer{}, err
+		}
+		r, fields := f.batch(c, all)
 		f.proposalsOnly()
 		a, err := send(c, f, payer, wallets, r, func(i int) []any { return []any{"payments", i, fields[i]} })
 		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
@@ -47,18 +57,18 @@ func SendPayments(payer Payer, wallets WalletFinder, asset token.Token) Endpoint
 }
 
 // single reads a payment of one, and the name of its recipient's field.
-func (f *form) single(c *call, asset token.Token) (r payment.Request, field string) {
-	to, field := f.recipient(asset)
+func (f *form) single(c *call, all stack.Assets) (r payment.Request, field string) {
+	to, field := f.recipient(all)
 	amount := f.amount("amount")
-	r = f.request(c)
+	r = f.request(c, all)
 	r.To, r.Amount, r.DifferentFrom = to, amount, f.hash("different_from")
 	return r, field
 }
 
 // batch reads a batch, and the names of its recipients' fields.
-func (f *form) batch(c *call, asset token.Token) (payment.Request, []string) {
-	entries, fields := f.entries(asset)
-	r, fits := f.request(c).Batch(entries)
+func (f *form) batch(c *call, all stack.Assets) (payment.Request, []string) {
+	entries, fields := f.entries(all)
+	r, fits := f.request(c, all).Batch(entries)
 	if len(f.bad) == 0 && !fits {
 		f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
 	}
@@ -84,8 +94,14 @@ type entryError struct {
 func (e entryError) Unwrap() error { return e.error }
 
 // request reads the parts that one payment and a batch have alike.
-func (f *form) request(c *call) payment.Request {
-	r := payment.Request{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller)}
+func (f *form) request(c *call, all stack.Assets) payment.Request {
+	r := payment.Request{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Metadata: f.metadata("metadata")}
+	asset, standard := f.asset(all).Coin(), all[0].Coin()
+	if asset != standard {
+		r.Asset = asset
+	}
+	r.Key = limitsOf(c.caller, r.Asset)
+	r.Key.OtherAsset = !c.caller.Grant.Pays(asset, standard)
 	r.Reference, _ = f.text("reference", 1, payment.MaxReference)
 	return r
 }
@@ -137,7 +153,7 @@ func validity(err error, at func(int) []any) error {
 }
 
 // entries reads the payments of a batch, and the names of their recipients' fields.
-func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []string) {
+func (f *form) entries(all stack.Assets) (entries []payment.Entry, fields []string) {
 	v, ok := f.object.Member("payments")
 	switch {
 	case !ok:
@@ -156,21 +172,25 @@ func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []str
 			continue
 		}
 		one := form{object: item, at: []any{"payments", i}}
-		to, field := one.recipient(asset)
+		to, field := one.recipient(all)
 		e := payment.Entry{To: to, Amount: one.amount("amount")}
 		e.Reference, _ = one.text("reference", 1, payment.MaxReference)
+		if _, ok := one.given("asset"); ok {
+			one.refuse("asset", "asset_unknown", "A batch has one asset: name it beside payments")
+		}
 		entries, fields, f.bad = append(entries, e), append(fields, field), append(f.bad, one.bad...)
 	}
 	return entries, fields
 }
 
-// limitsOf are the limits that a key's grant and its merchant's terms set to payments.
-func limitsOf(p apikey.Principal) payment.KeyLimits {
+// limitsOf are the limits that a key's grant and its merchant's terms set to payments of an asset, zero for the default.
+func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
+	terms := p.Terms.Of(asset)
 	return payment.KeyLimits{
 		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
 		Guard:           time.Duration(p.Grant.Guard) * time.Second,
 		ApproveAbove:    p.Grant.ApproveAbove,
-		MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily,
+		MerchantMaximum: terms.Maximum, MerchantDaily: terms.Daily,
 	}
 }
 
@@ -189,9 +209,9 @@ func (f *form) hash(field string) (h chain.Hash) {
 
 // recipient reads wallet_address and to, two names of one field: at least one is
 // required, and both must agree. It also returns the name that was used.
-func (f *form) recipient(asset token.Token) (to token.Address, field string) {
-	wallet, named := f.address("wallet_address", asset)
-	other, alias := f.address("to", asset)
+func (f *form) recipient(all stack.Assets) (to token.Address, field string) {
+	wallet, named := f.address("wallet_address", all)
+	other, alias := f.address("to", all)
 	switch {
 	case !named && !alias:
 		f.missing("wallet_address")
@@ -204,7 +224,7 @@ func (f *form) recipient(asset token.Token) (to token.Address, field string) {
 }
 
 // address reads a recipient and whether the field is there at all.
-func (f *form) address(field string, asset token.Token) (a token.Address, there bool) {
+func (f *form) address(field string, all stack.Assets) (a token.Address, there bool) {
 	v, there := f.object.Member(field)
 	if !there {
 		return a, false
@@ -223,7 +243,7 @@ func (f *form) address(field string, asset token.Token) (a token.Address, there 
 		f.refuse(field, "recipient_refused", "Must not be the zero address")
 	case a.IsPrecompile():
 		f.refuse(field, "recipient_refused", "Must not be a precompiled contract")
-	case a == asset.Contract:
+	case slices.ContainsFunc(all, func(of stack.Asset) bool { return of.Token.Contract == a }):
 		f.refuse(field, "recipient_refused", "Must not be the token contract")
 	}
 	return a, true

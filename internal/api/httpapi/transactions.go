@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -54,9 +55,9 @@ type listPage[T any] struct {
 type transactionList = listPage[payment.Public]
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(payments store.Store) Endpoint {
+func ListTransactions(payments store.Store, assets Assets) Endpoint {
 	return endpoint("ListTransactions", func(c *call) (answer, error) {
-		f, key, err := readFilter(c)
+		f, key, err := readFilter(c, assets)
 		if err != nil {
 			return answer{}, err
 		}
@@ -119,7 +120,7 @@ func csv(l transactionList) (answer, error) {
 
 // readFilter reads the query of GET /transactions. A cursor carries the filters
 // of its list; a request that names other filters beside it is refused.
-func readFilter(c *call) (f store.Filter, key string, err error) {
+func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) {
 	q := c.query
 	for name := range q.values {
 		if q.values["idempotency_key"] != nil && name != "idempotency_key" && name != "limit" && len(q.bad) == 0 {
@@ -136,6 +137,11 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		After:  q.instant("created_after"), Before: q.instant("created_before"),
 		Limit: q.limit(),
 	}
+	asset, err := q.asset(c.Context(), assets)
+	if err != nil {
+		return f, "", err
+	}
+	f.Asset = asset.Coin()
 	if sent, ok := q.given("idempotency_key"); ok {
 		key = q.idempotencyKey(sent)
 	}
@@ -154,6 +160,7 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
 			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
 		case f.Status != "" && f.Status != cur.Status || f.Reference != "" && f.Reference != cur.Reference ||
+			f.Asset != (token.Coin{}) && f.Asset != cur.Asset ||
 			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
 			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 		default:

@@ -71,7 +71,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e := httpapi.ListTransactions(recovered{a.payments})
+	e := httpapi.ListTransactions(recovered{a.payments}, a.readAssets)
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
@@ -79,7 +79,7 @@ func TestFoundOnTheChain(t *testing.T) {
 type recovered struct{ store.Store }
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
-	return payment.Payment{State: payment.Committed, Amount: token.Units(1),
+	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Tx: chain.Tx{ChainID: 8453},
 		Token: token.Token{Symbol: "USDC", Decimals: 6}, Network: "base", Version: 1}, nil
 }
 
@@ -109,7 +109,7 @@ func TestCSV(t *testing.T) {
 	page.want(t, 200)
 	rows := must.Get(csv.NewReader(strings.NewReader(page.body)).ReadAll())(t)
 	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee," +
-		"network_fee_unit,progress,failure,payments,version,mode,created_at,updated_at,amount_text,idempotency_key,network_fee_text"
+		"network_fee_unit,progress,failure,payments,version,mode,created_at,updated_at,amount_text,idempotency_key,network_fee_text,asset"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}
@@ -125,7 +125,7 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("Link: %s", page.header.Get("Link"))
 	}
 	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
-	if last.want(t, 200, `,61234567890,wei,,"{""code"":""execution_reverted"",`, ",1,,61234567890\r\n"); strings.Count(last.body, "\r\n") != 2 ||
+	if last.want(t, 200, `,61234567890,wei,,"{""code"":""execution_reverted"",`, ",1,,61234567890,eip155:84532/erc20:0xC000000000000000000000000000000000000000\r\n"); strings.Count(last.body, "\r\n") != 2 ||
 		last.header.Get("Link") != "" {
 		t.Errorf("the last page: %v %s", last.header, last.body)
 	}
@@ -221,7 +221,7 @@ func TestEmptyPages(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)
 	read := &budgeted{Store: a.payments}
-	a.only(httpapi.ListTransactions(read))
+	a.only(httpapi.ListTransactions(read, a.readAssets))
 	page := a.list("status=pending&limit=1")
 	if len(page.Data) != 0 || !page.HasMore {
 		t.Fatalf("%+v", page)
@@ -444,7 +444,7 @@ func TestNodesOfABalance(t *testing.T) {
 			for _, n := range test.nodes {
 				nodes = append(nodes, n)
 			}
-			a.only(httpapi.GetBalance(nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
+			a.only(httpapi.GetBalance(a.readAssets, func(context.Context, token.Coin) (chain.Nodes, error) { return nodes, nil }))
 			a.get("/balance/"+alice).want(t, test.status, test.part, "!arn:")
 			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {
 				t.Errorf("the first node was asked %d times for it, want %d", test.nodes[0].asked, test.asked)

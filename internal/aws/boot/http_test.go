@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -91,8 +92,9 @@ func TestRequests(t *testing.T) {
 func TestPrincipalOfARequest(t *testing.T) {
 	restricted := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab},
 		Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true,
-			Daily: apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}},
-		Terms: apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount(), Daily: token.Units(1)}}
+			Asset: token.Coin{ChainID: 137, Contract: token.Address{0xec}}, Daily: apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}},
+		Terms: apikey.Terms{Suspended: "a stolen key", AssetTerms: apikey.AssetTerms{Maximum: token.MaxAmount(), Daily: token.Units(1)},
+			Assets: map[string]apikey.AssetTerms{"a": {Daily: token.Units(1)}}}}
 	authorize := boot.Authorize(func(context.Context, string) (apikey.Principal, error) { return restricted, nil })
 	whole := must.Get(authorize(t.Context(), events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN,
 		Headers: map[string]string{"x-api-key": "k"}}))(t).Context
@@ -118,7 +120,7 @@ func TestPrincipalOfARequest(t *testing.T) {
 		var got apikey.Principal
 		var found bool
 		send(t, func(_ http.ResponseWriter, r *http.Request) { got, found = apikey.PrincipalFrom(r.Context()) }, ev)
-		if found != test.found || found && got != restricted {
+		if found != test.found || found && !reflect.DeepEqual(got, restricted) {
 			t.Errorf("%s: principal = %+v, %v; want %+v", test.why, got, found, restricted)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // coin reads the parameters of the token and its chain.
@@ -24,13 +23,6 @@ func coin(env *boot.Env) map[string]string {
 		"ChainId": env.String("CHAIN_ID"), "Network": env.Optional("NETWORK", ""), "TokenAddress": env.Optional("TOKEN_ADDRESS", ""),
 		"TokenSymbol": env.Optional("TOKEN_SYMBOL", ""), "TokenDecimals": env.Optional("TOKEN_DECIMALS", ""),
 	}
-}
-
-// Asset returns the stack's token and the name of its network (chains.Profile.Asset).
-func Asset(env *boot.Env) (token.Token, string) {
-	config, err := chains.Read(coin(env))
-	env.Refuse(err)
-	return config.Token, config.Network
 }
 
 // SilentAfter returns stack.Config.SilentAfter, from QUORUM and MODE.

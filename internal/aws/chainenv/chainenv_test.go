@@ -71,7 +71,8 @@ func TestAsset(t *testing.T) {
 		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
 	} {
 		env := stack(t, new(string), c.vars)
-		got, name := chainenv.Asset(env)
+		config := chainenv.Config(env)
+		got, name := config.Token, config.Network
 		if diff := cmp.Diff(c.want, got); diff != "" || name != c.name {
 			t.Errorf("%s: network %s (-want +got):\n%s", c.why, name, diff)
 		}

@@ -146,7 +146,7 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 
 func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
 	condition := "terms IN (:from, :to)"
-	if from == (apikey.Terms{}) {
+	if from.Text() == "" {
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
 	err := s.replace(ctx, encode(termsItem{termsPrefix + merchantID, to.Text()}), condition,

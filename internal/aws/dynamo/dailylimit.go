@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,9 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	}
 	key := ""
 	for i, l := range c.Limits {
-		key = cmp.Or(key, l.Key)
+		if l.OfKey() {
+			key = l.Key
+		}
 		if !l.Amount.IsZero() {
 			most := wallet.Spendable(l.Amount)
 			if most.Less(c.Amount) {

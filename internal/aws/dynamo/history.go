@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -36,14 +37,14 @@ const (
 
 // List implements store.History. The index gives the payments of a page; the payments themselves are read strongly
 // consistent, so that a page never shows a status that has passed. A payment that does not decode, or is not of
-// f.Status any more, is left out.
+// f.Status any more, or not of f.Asset, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		f.Limit = maxPage
 	}
 	page = []payment.Payment{}
 	look := f.Limit
-	if f.Reference != "" && f.Status != "" { // the list of a reference has no states
+	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, that of a reference no states
 		look = maxPage
 	}
 	entries, next, err := s.entries(ctx, f, look+1)
@@ -71,7 +72,7 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		if len(page) == f.Limit {
 			return page, entries[i-1], nil
 		}
-		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
+		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset) {
 			page = append(page, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ type Listen struct {
 	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is, on this machine."`
 	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address to receive at; port 0 is any."`
 	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant; without it, the command makes a merchant."`
+	To     string `name:"forward" placeholder:"URL" help:"Send each genuine webhook on to your own server, and answer as it does."`
 	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit retry."`
 	Body   bool   `help:"Print the whole body of every event."`
 }
@@ -28,6 +30,9 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
 		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
 	}
+	if to, err := url.Parse(c.To); c.To != "" && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https") {
+		return fmt.Errorf("--forward %s: use a URL such as http://localhost:3000/hook", c.To)
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is taken; choose another address with --listen", c.Listen)
@@ -35,7 +40,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	r := &receiver{out: out, answer: c.Answer, whole: c.Body, now: time.Now}
+	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body, now: time.Now}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
 	api := connect(c.URL, c.Key)
@@ -45,7 +50,11 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	fmt.Fprintf(r.out, "Listening at %s\n\n", at)
+	fmt.Fprintf(r.out, "Listening at %s\n", at)
+	if c.To != "" {
+		fmt.Fprintf(r.out, "Forwarding to %s\nVerify there with the secret %s\n", c.To, r.secret)
+	}
+	fmt.Fprintln(r.out)
 	select {
 	case <-ctx.Done():
 	case err = <-served:
@@ -57,7 +66,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 }
 
 // register makes an endpoint for url and returns its id.
-func (c *Listen) register(ctx context.Context, api *remit.Client, url string, r *receiver) (id string, err error) {
+func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *receiver) (id string, err error) {
 	if err := join(ctx, api, "remit listen"); err != nil {
 		return "", err
 	}
@@ -65,9 +74,9 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, url string, r 
 		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event of a payment:\n\n  curl -s %s/send-payment -H 'x-api-key: %s' "+
 			`-H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'`+"\n\n", api.URL, api.Key)
 	}
-	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: url, Description: "remit listen"})
+	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})
 	if err != nil {
-		return "", fmt.Errorf("registering %s: %w", url, err)
+		return "", fmt.Errorf("registering %s: %w", at, err)
 	}
 	r.secret = w.Secret
 	return w.ID, nil

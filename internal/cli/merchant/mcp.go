@@ -39,6 +39,14 @@ Every payment has an intent: the name, in the user's own records, of what is pai
 After an error, a timeout or a restart, call pay again with the SAME intent: it pays once.
 Never make an intent from chance or the time, and never change its spelling: another intent is another payment.`
 
+// Validate checks the URL before an agent waits for its first answer.
+func (c *MCP) Validate() error {
+	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--url %s: the URL is unusable: give https://, or http:// to this machine, and a host", c.URL)
+	}
+	return nil
+}
+
 // Run serves the tools until standard input ends.
 func (c *MCP) Run(ctx context.Context) error {
 	if c.Key == "" {

@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -41,4 +45,71 @@ func explained(err error, c *remit.Client) error {
 		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
 	}
 	return err
+}
+
+// Plain returns an error's text, with the cause of a lost request in words.
+func Plain(err error) string {
+	text, lost := err.Error(), &url.Error{}
+	if errors.As(err, &lost) {
+		cause, at := lost.Err, lost.URL
+		for inner := errors.Unwrap(cause); inner != nil; inner = errors.Unwrap(cause) {
+			cause = inner
+		}
+		if u, err := url.Parse(at); err == nil {
+			at = u.Host
+		}
+		why := "the connection to " + at + " broke: " + cause.Error()
+		if name, is := errors.AsType[*net.DNSError](lost); is {
+			why = "nobody knows the name " + name.Name + "; correct the URL"
+		} else if errors.Is(lost, syscall.ECONNREFUSED) {
+			why = "nothing listens at " + at
+		} else if lost.Timeout() {
+			why = "no answer from " + at
+		}
+		text = strings.ReplaceAll(text, strings.ReplaceAll(lost.Error(), "\n", "; "), why)
+	}
+	return plainWords.Replace(text)
+}
+
+// plainWords has Go's words for the ends of a context.
+var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "terminated signal received", "interrupted",
+	"; context canceled", "", "context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
+
+// widest is the most columns of a line that a command prints for people.
+const widest = 200
+
+// Fold breaks lines that are too wide at their blanks.
+func Fold(text string) string {
+	var folded strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		for width := utf8.RuneCountInString(strings.TrimRight(line, "\n")); width > widest; width = utf8.RuneCountInString(line) {
+			end := len(string([]rune(line)[:widest]))
+			if blank := strings.LastIndexByte(line[:end], ' '); blank > widest/2 {
+				end = blank
+			}
+			folded.WriteString(line[:end] + "\n")
+			line = "    " + strings.TrimLeft(line[end:], " ")
+		}
+		folded.WriteString(line)
+	}
+	return folded.String()
+}
+
+// A folding writer folds each text that it is given.
+type folding struct{ io.Writer }
+
+func (f folding) Write(b []byte) (int, error) {
+	_, err := io.WriteString(f.Writer, Fold(string(b)))
+	return len(b), err
+}
+
+// counted is as "1 row" and "2 batches".
+func counted(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

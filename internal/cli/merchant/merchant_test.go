@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +77,40 @@ func TestListen(t *testing.T) {
 		if err != nil || string(left.Body) != `{"data":[]}` {
 			t.Errorf("it left %s %v", left.Body, err)
 		}
+	}
+}
+
+// TestListenForwards: a genuine webhook goes on with its signature, and its answer goes back; one that nobody takes comes again.
+func TestListenForwards(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	secret, got := make(chan string, 1), make(chan error, 10)
+	var down atomic.Bool
+	down.Store(true)
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		body, _ := io.ReadAll(r.Body)
+		_, err := remit.VerifyWebhook(<-secret, body, r.Header)
+		got <- err
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer shop.Close()
+	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--forward", shop.URL+"/hook")
+	secret <- strings.Fields(out.Await(t, "Verify there with the secret"))[5]
+	must.Get(api.Attempt(t.Context(), "", remit.Order{To: payee, Amount: "1"}))(t)
+	if line := out.Await(t, "payment.confirmed"); !regexp.MustCompile(`→ 502 \(the connection to .* broke`).MatchString(line) {
+		t.Errorf("it printed %q", line)
+	}
+	down.Store(false)
+	if line := out.Await(t, "payment.confirmed"); !strings.HasSuffix(line, "→ 202") || !strings.Contains(line, "seen before") {
+		t.Errorf("it printed %q", line)
+	}
+	must.OK(t, <-got)
+	var c merchant.Listen
+	must.OK(t, localtest.Parse(&c, "--forward", "localhost:3000"))
+	if err := c.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "use a URL such as http://localhost:3000/hook") {
+		t.Error(err)
 	}
 }
 

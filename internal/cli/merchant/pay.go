@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
@@ -57,6 +57,8 @@ type Incomplete struct {
 	Rows   int            // of the file
 	Counts map[string]int // rows of each status
 	Advice string
+
+	Interrupted bool // by Ctrl-C or SIGTERM
 }
 
 func (e *Incomplete) Error() string {
@@ -66,7 +68,7 @@ func (e *Incomplete) Error() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
 		}
 	}
-	return fmt.Sprintf("of %d rows %s%s", e.Rows, strings.Join(parts, ", "), e.Advice)
+	return map[bool]string{true: "interrupted: "}[e.Interrupted] + fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
 }
 
 // ExitCode is the exit status of the command.
@@ -75,6 +77,14 @@ func (e *Incomplete) ExitCode() int {
 		return 2
 	}
 	return 1
+}
+
+// Validate checks the flags.
+func (c *Pay) Validate() error {
+	if c.Concurrency < 1 || c.Concurrency > 1000 {
+		return fmt.Errorf("--concurrency %d: use 1 to 1000", c.Concurrency)
+	}
+	return nil
 }
 
 // A payout is one run of `remit pay`.
@@ -93,13 +103,15 @@ type payout struct {
 	goesOn  bool       // an earlier run did not see the end of every row
 	open    time.Time  // until then, requests of the run before may still be carried out
 
-	mu      sync.Mutex // of the rows' outcomes and the next step
+	mu      sync.Mutex // of the rows' outcomes, the next step and the terminal
 	written time.Time  // when the results were written last
+	shown   int        // columns of the line on the terminal
 }
 
 // Run reads the whole file, shows the payments, asks for consent, and pays. It keeps the
 // outcome of each row in FILE.results.csv.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
+	out = folding{out}
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
@@ -112,7 +124,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	for _, r := range p.rows {
 		r.before = r.status
 	}
-	if err := p.summary(out, p.resembling(ctx)); err != nil || c.DryRun {
+	if err := p.summary(ctx, out, p.resembling(ctx)); err != nil || c.DryRun {
 		return err
 	}
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
@@ -120,13 +132,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	}
 	err := p.payAll(ctx)
 	if err == nil && c.Wait {
-		of := map[string][]*payRow{} // the rows of each payment
-		err = p.each(ctx, "Waiting", func(r *payRow) bool {
-			if r.status == "pending" {
-				of[r.hash] = append(of[r.hash], r)
-			}
-			return len(of[r.hash]) == 1 && of[r.hash][0] == r
-		}, func(ctx context.Context, r *payRow) error { return p.await(ctx, of[r.hash]) })
+		err = p.each(ctx, "Waiting", func(r *payRow) string { return map[bool]string{true: r.hash}[r.status == "pending"] }, p.await)
 	}
 	for _, r := range p.rows {
 		if r.status == "" {
@@ -139,7 +145,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if failed := errors.Join(err, p.write()); failed != nil {
 		return failed
 	}
-	return p.ended(out)
+	return p.ended(ctx, out)
 }
 
 // read reads the file, with the decimals of the API's token.
@@ -150,6 +156,9 @@ func (p *payout) read(ctx context.Context) error {
 	}
 	coin, err := p.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD") // which nobody has the key of
 	if err != nil {
+		if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
+			return fmt.Errorf("%w; use another --key", err)
+		}
 		return fmt.Errorf("asking for the token: %w", err)
 	}
 	p.symbol, p.decimals = coin.Token, coin.Decimals
@@ -158,7 +167,7 @@ func (p *payout) read(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: nothing was paid; correct or remove %d rows:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+		return fmt.Errorf("%s: nothing was paid; correct or remove %s:\n  %s", p.File, counted(len(bad), "row"), strings.Join(bad, "\n  "))
 	}
 	total := token.Amount{}
 	for _, r := range rows {
@@ -170,46 +179,61 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// each calls a function for every chosen row, several at once, and shows the progress. The first error ends it.
-func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
-	var rows []*payRow
+// each calls a function with the rows of each group, several groups at once, and shows how many rows of the file are
+// done: those in no group ("") are. The first error ends it.
+func (p *payout) each(ctx context.Context, title string, of func(*payRow) string, do func(context.Context, []*payRow) error) error {
+	groups, order, done := map[string][]*payRow{}, []string{}, len(p.rows)
 	for _, r := range p.rows {
-		if chosen(r) {
-			rows = append(rows, r)
+		if name := of(r); name != "" {
+			if groups[name] = append(groups[name], r); len(groups[name]) == 1 {
+				order = append(order, name)
+			}
+			done--
 		}
 	}
-	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, p.Concurrency))
-	for _, r := range rows {
+	group.SetLimit(p.Concurrency)
+	for _, name := range order {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := do(ctx, r); err != nil {
-				return fmt.Errorf("line %d: %w", r.line, err)
+			rows := groups[name]
+			if err := do(ctx, rows); err != nil {
+				return fmt.Errorf("line %d: %w", rows[0].line, err)
 			}
-			p.progress(title, int(done.Add(1)), len(rows))
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			done += len(rows)
+			p.progress(title, done)
 			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// progress shows on the terminal how many rows are done.
-func (p *payout) progress(title string, done, rows int) {
-	end := ""
-	if done == rows {
-		end = "\n"
+// progress shows on the terminal how many rows of the file are done.
+func (p *payout) progress(title string, done int) {
+	p.show(fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
+	if done == len(p.rows) {
+		p.leave()
 	}
-	p.show(fmt.Sprintf("%s %d of %d rows%s", title, done, rows, end))
 }
 
-// show replaces the line on the terminal.
+// show replaces the line on the terminal. The caller holds the lock.
 func (p *payout) show(text string) {
 	if !p.Quiet && term.IsTerminal(int(os.Stderr.Fd())) {
-		fmt.Fprint(os.Stderr, "\r"+text)
+		fmt.Fprintf(os.Stderr, "\r%-*s", p.shown, text)
+		p.shown = utf8.RuneCountInString(text)
 	}
+}
+
+// leave begins a new line on the terminal after a line of show.
+func (p *payout) leave() {
+	if p.shown > 0 {
+		fmt.Fprintln(os.Stderr)
+	}
+	p.shown = 0
 }
 
 // payAll pays every row that has no payment yet.
@@ -217,8 +241,11 @@ func (p *payout) payAll(ctx context.Context) error {
 	if err := p.payNumbered(ctx); err != nil || p.number == 0 || p.Batch {
 		return err
 	}
-	return p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
+	return p.each(ctx, "Paying", unpaidKey, func(ctx context.Context, rows []*payRow) error { return p.pay(ctx, rows[0]) })
 }
+
+// unpaidKey groups the rows without a payment, each by its own key.
+func unpaidKey(r *payRow) string { return map[bool]string{true: r.key}[r.status == ""] }
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
@@ -231,8 +258,10 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case answered:
 		p.lost(r, refused, why(refusal))
+	case ctx.Err() != nil:
+		p.lost(r, unknown, "the command was interrupted before the answer")
 	default:
-		p.lost(r, unknown, err.Error())
+		p.lost(r, unknown, Plain(err))
 	}
 	return p.writeSometimes()
 }
@@ -266,7 +295,6 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
-		p.show(fmt.Sprintf("line %d: %s   ", rows[0].line, now.Progress))
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -291,7 +319,7 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.status, r.problem = status, problem
+	r.status, r.problem = status, strings.ReplaceAll(problem, "\n", "; ") // a record is a line
 }
 
 // inProgress reports whether a payment was accepted and is not signed: it may be made.
@@ -334,8 +362,11 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 }
 
 // ended summarizes the run.
-func (p *payout) ended(out io.Writer) error {
-	p.problems(out)
+func (p *payout) ended(ctx context.Context, out io.Writer) error {
+	p.leave()
+	if ctx.Err() == nil {
+		p.problems(out)
+	}
 	counts := map[string]int{}
 	for _, r := range p.rows {
 		counts[r.status]++
@@ -344,25 +375,25 @@ func (p *payout) ended(out io.Writer) error {
 	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" })
 	then := ""
 	if before.rows > 0 {
-		then = fmt.Sprintf("; paid now: %d rows, %s %s; before: %s", now.rows, now.sum.Tokens(p.decimals), p.symbol, before.text(p))
+		then = fmt.Sprintf("; paid now: %s, %s %s; before: %s", counted(now.rows, "row"), now.sum.Tokens(p.decimals), p.symbol, before.text(p))
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &NothingNew{fmt.Sprintf("nothing new: %s were paid before; another payout needs a name of its own (--run)", before.text(p))}
+			return &NothingNew{fmt.Sprintf("nothing new: %s, paid before; another payout needs a name of its own (--run)", before.text(p))}
 		}
 		all := p.of(func(*payRow) bool { return true })
-		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s%s; %s has the hashes\n", all.rows, all.sum.Tokens(p.decimals),
-			p.symbol, then, p.results())
+		words := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
+		_, err := fmt.Fprintf(out, "%s confirmed, %s %s%s; %s has the hashes\n", words, all.sum.Tokens(p.decimals), p.symbol, then, p.results())
 		return err
 	}
 	advice := then + "; " + p.results() + " has each"
 	switch {
 	case counts[unknown]+counts[notSent] > 0:
-		advice += "; run the same command again: what was paid is not paid twice"
+		advice += "; run the same command again: nothing is paid twice"
 	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
 		advice += "; run the same command again with --wait to see their end"
 	}
-	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice}
+	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice, Interrupted: ctx.Err() != nil}
 }
 
 // problems lists why rows were not paid, and several lines with the same reason as one.

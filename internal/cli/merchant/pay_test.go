@@ -56,8 +56,8 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
 			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: has 2 fields, and the header 3|line 11: .*128 characters`},
 		"a broken quote":     {"address,amount\n\"" + payee + ",1\n", `line 2: `},
-		"no amount":          {"address,sum\n" + payee + ",1\n", `has 0 columns named amount or amount_units`},
-		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `has 2 columns named`},
+		"no amount":          {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
+		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
 		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
 		"no row":             {"address,amount\n", `a header and no row`},
 		"another code page":  {"address,amount,reference\n" + payee + ",1,Z\xfcrich\n", `not UTF-8`},
@@ -105,7 +105,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
-		!strings.Contains(out, "paid before     1 rows") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
+		!strings.Contains(out, "paid before     1 row,") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for range 2 {
@@ -152,11 +152,11 @@ func TestPayFileSavedAgain(t *testing.T) {
 	const day = `20\d\d-\d\d-\d\d`
 	pay(0, `all 3 rows are confirmed, 3 USDC; `)
 	must.OK(t, os.WriteFile(file, []byte(rows("00123", "salary Ada", "José")), 0o600))
-	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+` were paid before`)
+	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+`, paid before`)
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	pay(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`)
-	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 rows, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
-	pay(3, `paid otherwise +1 rows of this run`)
+	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
+	pay(3, `paid otherwise +1 row of this run`)
 	pay(0, `all 3 rows are confirmed`, "--run", "July/1")
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
@@ -285,7 +285,7 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	}
 	must.OK(t, os.Remove(file+".results.csv"))
 	for n, want := range []string{"to pay          2 rows",
-		"(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
+		"(?s)paid before     1 row,.*failed before   1 row, not tried again.*to pay          nothing"} {
 		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
 			t.Errorf("run %d: %v\n%s", n, err, out)

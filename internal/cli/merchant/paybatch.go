@@ -52,14 +52,15 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	})
 	switch {
 	case inProgress(err):
-		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w",
+		return fmt.Errorf("batch %d of this run was begun with other rows, or with one row alone; run the file as it was then, in that mode: %w",
 			p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
 	case p.Batch || p.number == 0: // nothing is sent before number 0 is stored
 		return nil
 	}
-	return p.each(ctx, "Looking up", func(r *payRow) bool { return r.status == "" }, func(ctx context.Context, r *payRow) error {
+	return p.each(ctx, "Looking up", unpaidKey, func(ctx context.Context, rows []*payRow) error {
+		r := rows[0]
 		stored, err := retried(ctx, p.Patience, func() ([]remit.Payment, error) {
 			stored, err := p.under(ctx, r.key)
 			if r.doubt = inProgress(err); r.doubt {
@@ -82,7 +83,7 @@ func (p *payout) find(ctx context.Context) error {
 			free[r.content()] = append(free[r.content()], r)
 		}
 	}
-	for window := 1; ; window = max(1, p.Concurrency) {
+	for window := 1; ; window = p.Concurrency {
 		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
 		var asked sync.WaitGroup
 		for i := range window {
@@ -191,7 +192,7 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	}
 	p.number++
 	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
-		p.failed = append(p.failed, fmt.Sprintf("batch %d of %d rows (%s)", p.number-1, len(entries), made.Failure.Code))
+		p.failed = append(p.failed, fmt.Sprintf("batch %d of %s (%s)", p.number-1, counted(len(entries), "row"), made.Failure.Code))
 		return nil
 	}
 	p.paid(paid, made, key)
@@ -225,7 +226,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 			}
 		}
 		if p.Batch {
-			p.progress("Paying", len(p.rows)-left, len(p.rows))
+			p.progress("Paying", len(p.rows)-left)
 		}
 		if left == 0 {
 			return nil
@@ -256,7 +257,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	if !answered {
-		return p.stop(rows, unknown, err.Error())
+		return p.stop(rows, unknown, Plain(err))
 	}
 	kind, faults := faultsOf(refusal, len(rows))
 	switch {
@@ -265,7 +266,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case kind == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
 		if err = p.look(ctx, true); err != nil {
-			return p.stop(rows, unknown, err.Error())
+			return p.stop(rows, unknown, Plain(err))
 		}
 		if *stale++; p.number > before {
 			*stale = 0

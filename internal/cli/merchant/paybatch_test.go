@@ -111,7 +111,7 @@ func TestPayBatches(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
-		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batches`, out) ||
+		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batch`, out) ||
 		!matches(`(?s)paid otherwise +3 rows .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
@@ -160,7 +160,7 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(salaries(1)+zero+salaries(2)[len(salaries()):]+zero), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait", "--duplicates")
 	if !incomplete(err, 1) || !matches(`of 4 rows 2 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: .*zero address`, out) ||
-		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\), which paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {
+		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\): paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	paidOnce(t, api, []int{1, 2})
@@ -279,12 +279,12 @@ func TestPayBatchesStops(t *testing.T) {
 		"a batch that another is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
 			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
-			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
+			want: `(?s)batch 0 of this run was begun with other rows.*100 unknown, 50 not sent`, keys: 1},
 		"a batch that is signed at last": {file: upTo(0, 3), find: answers{busy, busy,
 			of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
 			want: `3 pending`, paid: []int{0, 2}, keys: 2},
 		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused},
-			flags: "single", want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
+			flags: "single", want: `(?s)was begun with other rows, or with one row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
 		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
 			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,8 +76,11 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		r.Comma = ';'
 	}
 	names, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the header: %w", err)
+		return nil, nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
 	}
 	column, address, amount, err := columnsOf(names)
 	if err != nil {
@@ -97,7 +101,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		}
 		line, _ := r.FieldPos(0)
 		if len(fields) != len(names) {
-			bad = append(bad, fmt.Sprintf("line %d: has %d fields, and the header %d", line, len(fields), len(names)))
+			bad = append(bad, fmt.Sprintf("line %d: has %s, and the header %d", line, counted(len(fields), "field"), len(names)))
 			continue
 		}
 		text := strings.TrimSpace(fields[column[amount]])
@@ -155,7 +159,8 @@ func payKey(content string, number int) string {
 func oneOf(column map[string]int, names ...string) (string, error) {
 	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
 	if len(have) != 1 {
-		return "", fmt.Errorf("the header has %[2]d columns named %[1]s; name one column so", strings.Join(names, " or "), len(have))
+		all := slices.SortedFunc(maps.Keys(column), func(a, b string) int { return column[a] - column[b] })
+		return "", fmt.Errorf("name one column %s; found: %s", strings.Join(names, " or "), strings.Join(all, ", "))
 	}
 	return have[0], nil
 }
@@ -173,7 +178,11 @@ func payRowOf(fields []string, column map[string]int, address, amount string, de
 	}
 	var err error
 	if row.to, err = token.ParseAddress(strings.TrimSpace(fields[column[address]])); err != nil {
-		return nil, fmt.Errorf("%s %q: %w", address, fields[column[address]], err)
+		step := "; copy it again"
+		if !errors.Is(err, token.ErrChecksum) {
+			step = "; an address is 0x and 40 hex digits"
+		}
+		return nil, fmt.Errorf("%s %q: %w%s", address, fields[column[address]], err, step)
 	}
 	text := strings.TrimSpace(fields[column[amount]])
 	if amount == "amount" {

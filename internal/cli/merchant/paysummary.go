@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
-	text := fmt.Sprintf("%d rows, %s %s", t.rows, t.sum.Tokens(p.decimals), p.symbol)
+	text := fmt.Sprintf("%s, %s %s", counted(t.rows, "row"), t.sum.Tokens(p.decimals), p.symbol)
 	first, last := t.first.Format(time.DateOnly), t.last.Format(time.DateOnly)
 	switch {
 	case t.last.IsZero():
@@ -59,24 +60,24 @@ func (t tally) text(p *payout) string {
 }
 
 // summary shows the payments and warnings, and asks for consent.
-func (p *payout) summary(out io.Writer, warnings []string) error {
+func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) error {
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
-	fmt.Fprintf(out, "%s: %d rows\n", p.File, len(p.rows))
+	fmt.Fprintf(out, "%s: %s\n", p.File, counted(len(p.rows), "row"))
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  paid before     %s, which are not paid again; if this is another payout, give it a name with --run\n", paid.text(p))
+		fmt.Fprintf(out, "  paid before     %s; not paid again: if this is another payout, give it a name with --run\n", paid.text(p))
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
-		fmt.Fprintf(out, "  failed before   %d rows, which stay failed; to try them again, give them another "+
-			"reference, or a file of their own with --run\n", failed)
+		fmt.Fprintf(out, "  failed before   %s, not tried again: for another try, use another reference, or a file of its own "+
+			"with --run\n", counted(failed, "row"))
 	}
 	for _, batch := range p.failed {
-		fmt.Fprintf(out, "  failed before   %s, which paid nobody: rows of it are paid again\n", batch)
+		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 {
 		const shownElse = 5
-		fmt.Fprintf(out, "  paid otherwise  %d rows of this run, which the file lacks or has under another reference:\n", n)
+		fmt.Fprintf(out, "  paid otherwise  %s of this run, not in the file or there under another reference:\n", counted(n, "row"))
 		for _, was := range p.lacking[:min(n, shownElse)] {
 			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.symbol, was[6], was[9], was[0])
 		}
@@ -90,11 +91,11 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 	}
 	batches := ""
 	if p.Batch {
-		batches = fmt.Sprintf(", in %d batches", (fresh.rows+p.size-1)/p.size)
+		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
 	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), fresh.largest.Tokens(p.decimals), batches)
 	if doubt.rows > 0 {
-		fmt.Fprintf(out, "  unknown         %d rows of these: an earlier request for them was not answered; none is paid twice\n", doubt.rows)
+		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n", counted(doubt.rows, "row"))
 	}
 	repeats := p.repeats()
 	for _, line := range append(repeats, warnings...) {
@@ -104,10 +105,10 @@ func (p *payout) summary(out io.Writer, warnings []string) error {
 		return nil
 	}
 	if p.Yes && len(repeats) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: %d rows repeat an earlier row; add --duplicates to pay them too, or tell "+
-			"them apart by a reference", len(repeats))
+		return fmt.Errorf("nothing was paid, since an earlier row is repeated by %s; add --duplicates to pay also the repeated, or "+
+			"tell them apart by a reference", counted(len(repeats), "row"))
 	}
-	return p.consent(out, len(repeats))
+	return p.consent(ctx, out, len(repeats))
 }
 
 // repeats describes the rows to pay that have the content of an earlier row, or the recipient and amount of one that
@@ -138,7 +139,7 @@ func (p *payout) repeats() (lines []string) {
 }
 
 // consent asks on a terminal.
-func (p *payout) consent(out io.Writer, repeats int) error {
+func (p *payout) consent(ctx context.Context, out io.Writer, repeats int) error {
 	if p.Yes {
 		return nil
 	}
@@ -147,12 +148,21 @@ func (p *payout) consent(out io.Writer, repeats int) error {
 	}
 	question := "Pay them? [y/N] "
 	if repeats > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, the %d that repeat an earlier row too? [y/N] ", repeats)
+		question = fmt.Sprintf("Pay them, also %s that an earlier one has already? [y/N] ", counted(repeats, "row"))
 	}
 	fmt.Fprint(out, question)
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
-		return errors.New("nothing was paid; answer y to pay, or add --yes")
+	typed := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // "" is no consent
+		typed <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-typed:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		fmt.Fprintln(out)
 	}
-	return nil
+	return errors.New("nothing was paid; answer y to pay, or add --yes")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,9 @@ import (
 // A receiver prints each webhook, and whether its signature is valid.
 type receiver struct {
 	out    io.Writer
-	answer int  // status for a genuine webhook
-	whole  bool // print bodies
+	answer int    // status for a genuine webhook
+	to     string // where genuine webhooks go on to, which then answers; "" for nowhere
+	whole  bool   // print bodies
 	now    func() time.Time
 	took   func(body []byte) // called with each genuine webhook; nil for none
 
@@ -47,12 +49,33 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if genuine && r.took != nil {
 		r.took(body)
 	}
-	r.print(req.Header.Get("webhook-id"), body, genuine, status)
+	note := ""
+	if genuine && r.to != "" {
+		if status, err = r.forward(req, body); err != nil {
+			note = " (" + Plain(err) + ")"
+		}
+	}
+	r.print(req.Header.Get("webhook-id"), body, genuine, fmt.Sprint("→ ", status, note))
 	w.WriteHeader(status)
 }
 
+// forward sends a webhook on with its headers, and returns the status of the answer: 502 if there is none, as after it
+// Remit delivers again.
+func (r *receiver) forward(req *http.Request, body []byte) (status int, err error) {
+	on, err := http.NewRequestWithContext(req.Context(), http.MethodPost, r.to, bytes.NewReader(body))
+	if err != nil {
+		return http.StatusBadGateway, err
+	}
+	on.Header = req.Header.Clone()
+	answer, err := http.DefaultTransport.RoundTrip(on) // a redirect is the answer, as for Remit
+	if err != nil {
+		return http.StatusBadGateway, &url.Error{Op: "Post", URL: r.to, Err: err}
+	}
+	return answer.StatusCode, answer.Body.Close()
+}
+
 // print writes a line for the event, and its body with --body.
-func (r *receiver) print(id string, body []byte, genuine bool, status int) {
+func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ev struct {
@@ -75,7 +98,7 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	}
 	words := []string{
 		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), failure,
-		ev.Data.Reference, ev.Data.TxHash, id, fmt.Sprint("→ ", status),
+		ev.Data.Reference, ev.Data.TxHash, id, answer,
 	}
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
 	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", r.now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))

@@ -198,7 +198,10 @@ func send(ctx context.Context, url string, args []string) (ended response, err e
 	}
 	answer, err := over.Do(asked)
 	if err != nil {
-		return ended, fmt.Errorf("looking for a stack of remit local at %s: %w", url, err)
+		if ctx.Err() != nil {
+			return ended, ctx.Err()
+		}
+		return ended, fmt.Errorf("no remit local of yours answers at %s; start one there, or name another stack with --stack", url)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	return ended, json.NewDecoder(answer.Body).Decode(&ended)

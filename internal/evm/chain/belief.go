@@ -27,7 +27,7 @@ import (
 // of another would promise coins twice.
 //
 //	quantity                                                   safe   belief
-//	what a wallet may spend of each balance                    low    AtLeast
+//	what a wallet may spend of each balance                    low    AtLeast, unless Alone
 //	its balances, to diagnose, to show, to limit a fee         low    Account
 //	that it runs low, to refill it, and at which block         -      Seen: enough nodes must show it
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
@@ -41,9 +41,9 @@ import (
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
 //	base fee, L1 fee                                           high   Fees: the middle, of two middle ones the higher
-//	tip                                                        low    Fees: the middle, the lower of two; of three, two that agree
-//	gas of a call                                              high   Estimate; of three, the higher of two that are alike
-//	gas of a transfer at its dearest                           high   WorstCase: Estimate, but of two nodes as its comment says
+//	tip                                                        low    Fees: the middle; of three, two that agree
+//	gas of a call                                              high   Estimate; of three, two that are alike
+//	gas of a transfer at its dearest                           high   WorstCase
 func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	sorted := slices.SortedFunc(slices.Values(answers), safest)
 	return sorted[max(0, len(sorted)-configured/2-1)]
@@ -54,18 +54,18 @@ func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two
-// configured nodes, one may.
+// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two nodes, one may.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
-// AtLeast returns the highest amount of at least one conclusion that enough nodes reach. If too few
-// answer, or of two nodes, it is the lowest.
+// Alone reports that one node of three or more gave the only answer. It raises no spendable amount and no ceiling.
+func (n Nodes) Alone(answers int) bool { return answers == 1 && len(n) > 2 }
+
+// AtLeast returns the highest amount that enough nodes' conclusions reach; of two nodes, or too few, the lowest.
 func AtLeast[T any](n Nodes, conclusions []T, of func(T) token.Amount) token.Amount {
 	return of(believe(len(n), conclusions, func(a, b T) int { return of(a).Cmp(of(b)) }))
 }
 
-// Account returns the numbers of at least one view that enough nodes reach, each of its own node:
-// together they are no conclusion.
+// Account returns the numbers that enough nodes reach, each of its own node: together they are no conclusion.
 func (n Nodes) Account(views Views) Account {
 	return Account{Mined: n.Mined(views), Pending: n.count(views, func(v View) uint64 { return v.Pending }),
 		Balance: AtLeast(n, views, func(v View) token.Amount { return v.Balance }),

@@ -19,8 +19,7 @@ type blockHash struct {
 	err  error
 }
 
-// of is Node.BlockHashes that asks for each block once. An answer that fails is shared with those who
-// wait for it, and is then forgotten.
+// of is Node.BlockHashes that asks for each block once. A failed answer goes to all who wait, and is forgotten.
 func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Hash, error) {
 	if b == nil {
 		return node.BlockHashes(ctx, numbers)
@@ -51,7 +50,6 @@ func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Ha
 	return hashes, err
 }
 
-// ask fills the answers about blocks that nobody has asked for.
 func (b *blockHashes) ask(ctx context.Context, node Node, numbers []uint64) {
 	hashes, err := node.BlockHashes(ctx, numbers)
 	b.mu.Lock()

@@ -28,7 +28,6 @@ func ParseConfirmationRule(s string) (ConfirmationRule, error) {
 	return ConfirmationRule{Depth: depth}, nil
 }
 
-// String returns the text that ParseConfirmationRule reads as r.
 func (f ConfirmationRule) String() string {
 	if f.Tag != "" {
 		return f.Tag

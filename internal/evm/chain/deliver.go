@@ -18,7 +18,7 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 		of int
 		Reply
 	}
-	answers, missing := make(chan answer, len(n)), slices.Clone(n)
+	answers, missing, ranked := make(chan answer, len(n)), slices.Clone(n), Classes()
 	for i, closed := range n.closed() {
 		if !closed {
 			answers <- answer{i, Reply{Class: Ambiguous, Detail: ErrOpen.Error()}}
@@ -38,7 +38,7 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 		select {
 		case r := <-answers:
 			missing[r.of] = nil
-			if count == 0 || ranks[r.Class] < ranks[best.Class] {
+			if count == 0 || slices.Index(ranked, r.Class) < slices.Index(ranked, best.Class) {
 				best = r.Reply
 			}
 			if late == nil && best.Class.Held() {
@@ -74,10 +74,7 @@ func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 
 func deliver(ctx context.Context, node Node, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	reply := node.Send(ctx, raw)
-	if reply.Class != Gap {
-		return reply
-	}
-	if before == nil {
+	if reply.Class != Gap || before == nil {
 		return reply
 	}
 	predecessors, err := before(ctx)

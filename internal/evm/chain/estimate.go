@@ -113,8 +113,7 @@ func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
 	return false
 }
 
-// result returns what Estimate does. ErrReverted counts only without a better answer. It clears the list, so ErrListed
-// counts after it.
+// result returns what Estimate does. ErrReverted counts only without a better answer, and before ErrListed.
 func (e *estimates) result() (uint64, error) {
 	if len(e.said) > 0 {
 		return believe(len(e.of), e.said, func(a, b uint64) int { return cmp.Compare(b, a) }), nil

@@ -43,13 +43,9 @@ func (m Market) L1Reserve(tx Tx) token.Amount {
 // either field by less than 10 % (geth core/txpool/legacypool PriceBump, Nethermind, Erigon, Besu,
 // Reth; blob pools want more). It returns f and false if limit is too low.
 func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
-	bumped := Fees{Tip: larger(f.Tip.ScaleUp(9, 8), market.Tip), Cap: larger(f.Cap.ScaleUp(9, 8), market.Cap)}
-	if f.Tip.IsZero() {
-		bumped.Tip = larger(token.Units(1), market.Tip)
-	}
-	least := f.Cap.ScaleUp(9, 8)
-	bumped = bumped.within(limit)
-	if bumped.Cap.Less(least) || bumped.Tip.Less(f.Tip.ScaleUp(9, 8)) {
+	tip, feeCap := f.Tip.ScaleUp(9, 8), f.Cap.ScaleUp(9, 8)
+	bumped := Fees{Tip: larger(larger(tip, token.Units(1)), market.Tip), Cap: larger(feeCap, market.Cap)}.within(limit)
+	if bumped.Cap.Less(feeCap) || bumped.Tip.Less(tip) {
 		return f, false
 	}
 	return bumped, true

@@ -27,7 +27,6 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(b), nil
 }
 
-// String returns "0x" and 64 lower-case hex digits.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
 // IsZero reports whether h names no transaction and no block.

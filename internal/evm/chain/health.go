@@ -89,8 +89,7 @@ func (b *breaker) note(err error) {
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
 }
 
-// timed calls ask and records how long a good answer took. An answer after the caller's time is late:
-// the breaker counts it.
+// timed calls ask and records how long a good answer took. An answer after the caller's time is late.
 func timed[T any](ctx context.Context, node Node, ask func() (T, error)) (T, error) {
 	b := breakerOf(node)
 	if b == nil {
@@ -172,8 +171,7 @@ func (n Nodes) closed() []bool {
 	return closed
 }
 
-// inOrder returns the nodes with closed breakers, the one with the oldest miss first. Nodes that
-// never missed stay in configured order.
+// inOrder returns the nodes with closed breakers, by their last miss, and nodes without any in configured order.
 func (n Nodes) inOrder() Nodes {
 	var order Nodes
 	for i, closed := range n.closed() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -13,21 +11,13 @@ import (
 
 // Errors of a Node. Any other error means that the node gave no usable answer: conclude nothing from it.
 var (
-	// ErrReverted reports a simulated call that the contract refused.
-	ErrReverted = errors.New("execution reverted")
-	// ErrTooLarge reports a Batch that needs more gas than a block or a transaction may have.
-	ErrTooLarge = errors.New("call needs more gas than a transaction may have")
-	// ErrCode reports a Batch to an address without the batch contract's code. Without any code
-	// every call succeeds, and pays nobody.
-	ErrCode = errors.New("the batch contract is not there")
-	// ErrListed reports a recipient on the Screening's list.
-	ErrListed = errors.New("recipient is on the sanctions list")
-	// ErrRejected reports a query that a working node answered with an error.
-	ErrRejected = errors.New("node rejected")
-	// ErrUnavailable reports that no configured node gave a usable answer.
+	ErrReverted    = errors.New("execution reverted") // a simulated call that the contract refused
+	ErrTooLarge    = errors.New("call needs more gas than a transaction may have")
+	ErrCode        = errors.New("the batch contract is not there") // without code, every call succeeds and pays nobody
+	ErrListed      = errors.New("recipient is on the sanctions list")
+	ErrRejected    = errors.New("node rejected") // a query that a working node answered with an error
 	ErrUnavailable = errors.New("no node answered")
-	// ErrWrongChain reports a node of another chain.
-	ErrWrongChain = errors.New("node serves another chain")
+	ErrWrongChain  = errors.New("node serves another chain")
 )
 
 // A Call is a contract call to simulate.
@@ -67,7 +57,6 @@ type EntryError struct {
 
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index, e.Err) }
 
-// Unwrap returns Err.
 func (e *EntryError) Unwrap() error { return e.Err }
 
 // A Market is the price of gas in a block, in wei per gas, with the chain's charges besides gas.
@@ -130,8 +119,7 @@ type Node interface {
 	// none. With an error, zero also means unknown, and the slice may be empty.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
 
-	// BlockTime returns the time of a block on the node's canonical chain, in UTC, or an error if
-	// the node does not have the block.
+	// BlockTime returns the time of a block on the node's canonical chain, in UTC. It must have the block.
 	BlockTime(ctx context.Context, number uint64) (time.Time, error)
 
 	// TxAtNonce returns the hash of the transaction with which wallet used nonce, in blocks up to
@@ -163,8 +151,7 @@ type Reply struct {
 // A Class is the meaning of a reply for the transaction.
 type Class string
 
-// The classes, from best to worst. In every class the transaction stays stored and is sent again
-// until its nonce is mined.
+// The classes. In each the transaction stays stored and is sent again until its nonce is mined.
 const (
 	Accepted    Class = "accepted"      // in the pool of this node
 	Known       Class = "already_known" // it was there already
@@ -182,11 +169,7 @@ const (
 // Held reports whether the transaction is in the node's pool.
 func (c Class) Held() bool { return c == Accepted || c == Known }
 
-// ranks orders the replies of several nodes. The best one counts, since the network can mine the
-// bytes that one node holds.
-var ranks = map[Class]int{
-	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, GasTooLow: 9, Wrong: 10,
+// Classes returns every class, best first. The best reply counts: the network can mine bytes that one node holds.
+func Classes() []Class {
+	return []Class{Accepted, Known, NonceTooLow, Ambiguous, Gap, Full, FeeTooLow, Replacement, Funds, GasTooLow, Wrong}
 }
-
-// Classes returns every class, in no particular order.
-func Classes() []Class { return slices.Collect(maps.Keys(ranks)) }

@@ -20,8 +20,7 @@ type Nodes []Node
 // ErrNoNodes is a Provider's error before an operator has stored the nodes.
 var ErrNoNodes = errors.New("no nodes are stored")
 
-// A Provider returns the nodes to use now: they may change while a process lives. It returns an
-// error if no node is known.
+// A Provider returns the nodes to use now, at least one: they may change while a process lives.
 type Provider interface {
 	Nodes(ctx context.Context) (Nodes, error)
 }
@@ -78,8 +77,7 @@ func (h Heads) answered() (views Views) {
 	return views
 }
 
-// name returns the name of the node at a position of the list, which no other position has: several
-// nodes may be of one host.
+// name returns the name of the node at a position of the list, unlike any other's: nodes may share a host.
 func (h Heads) name(at int) string {
 	host := h.nodes[at].String()
 	if earlier := slices.IndexFunc(h.nodes, func(n Node) bool { return n.String() == host }); earlier < at {
@@ -175,8 +173,7 @@ func (v Views) Leading() View {
 	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }
 
-// FinalCount returns how many of a wallet's transactions are final on every node with a view: no
-// re-organisation gives those nonces back.
+// FinalCount returns how many of a wallet's transactions are final on every node with a view.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
 	counts, errs := v.finalCounts(ctx, v.nodes().Patient(), wallet)
 	if err := errors.Join(errs...); err != nil {
@@ -208,8 +205,7 @@ type Mined struct {
 	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all of them give the
-// same fee: a missing fee delays no payment.
+// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all give the same: it delays nothing.
 type Agreement struct {
 	Receipt
 	By      Views  // nodes that call its block final and still have that block
@@ -296,7 +292,6 @@ func (t testimony) final(h Hash) (Receipt, bool) {
 	return r, gave && r.Block <= t.Final
 }
 
-// testify reads receipts from the view's node.
 func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	receipts, err := v.Node.Receipts(ctx, hashes)
 	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
@@ -306,7 +301,6 @@ func (v View) testify(ctx context.Context, hashes []Hash) (testimony, error) {
 	return t, err
 }
 
-// compare compares a node's final receipt with the other nodes' receipts and blocks.
 func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 	a := Agreement{Receipt: receipt}
 	for _, t := range testimonies {
@@ -322,8 +316,7 @@ func compare(of View, receipt Receipt, testimonies []testimony) Agreement {
 		case !gave && t.whole && !block.IsZero():
 			says = "no receipt"
 		case final && !block.IsZero():
-			a.By = append(a.By, t.View)
-			if r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
+			if a.By = append(a.By, t.View); r.Fee == nil || a.Fee != nil && *r.Fee != *a.Fee {
 				a.Fee = nil
 			}
 		}
@@ -442,7 +435,6 @@ func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Durat
 
 func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
 
-// unavailable is the error of a query that no node answered.
 func unavailable(errs []error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 }

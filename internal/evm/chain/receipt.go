@@ -19,7 +19,6 @@ type Receipt struct {
 	Reason    string // the contract's, for people, if it reverted and a node gave it
 }
 
-// String describes r for logs.
 func (r Receipt) String() string {
 	status := 0
 	if r.Succeeded {
@@ -111,8 +110,7 @@ func Judge(r Receipt, transfers ...Transfer) Verdict {
 	return Transferred
 }
 
-// left reports whether any of the payer's coins moved, to payees or others. Another contract can
-// receive a recipient's coins (Tempo, TIP-1028).
+// left reports whether any of the payer's coins moved, to payees or to others for them (Tempo, TIP-1028).
 func left(r Receipt, t Transfer) bool {
 	return slices.ContainsFunc(r.transfers(), func(moved Transfer) bool {
 		return moved.Contract == t.Contract && moved.From == t.From && !moved.Amount.IsZero()

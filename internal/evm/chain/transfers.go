@@ -36,15 +36,13 @@ type MinedTx struct {
 	Signed   bool      // the node has shown the signature of From's key; not compared between nodes
 }
 
-// String describes l for errors.
 func (l LoggedTransfer) String() string {
-	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
+	return fmt.Sprint(l.Amount, " units from ", l.From, " to ", l.To, " by ", l.Tx, " in block ", l.Block, " ", l.BlockHash)
 }
 
 // Noop reports whether tx only used up its nonce and moved neither ether nor a token.
 func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
 
-// String describes tx for errors.
 func (tx MinedTx) String() string {
 	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
 }
@@ -55,11 +53,7 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 	if errors.Join(h.errs...) != nil || len(n) == 0 {
 		return 0, unavailable(h.errs)
 	}
-	final := h.heads[0].Final
-	for _, head := range h.heads {
-		final = min(final, head.Final)
-	}
-	return final, nil
+	return slices.Min(h.answered().numbers(func(v View) uint64 { return v.Final })), nil
 }
 
 // Transfers returns the transfers of a token out of wallets in the final blocks from first to last.
@@ -80,8 +74,7 @@ func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	})
 }
 
-// Transactions returns the transactions of hashes, in their order, if every node has them in the
-// same block, and otherwise ErrDisagree.
+// Transactions returns the transactions of hashes, in their order. Nodes that differ are ErrDisagree.
 func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
 	return n.TransactionsUntil(ctx, hashes, math.MaxUint64)
 }
@@ -97,8 +90,7 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 	})
 }
 
-// FirstSince returns the first block up to last whose time is at or later, or last+1 if there is
-// none. Every node must give the same times.
+// FirstSince returns the first block up to last whose time is at or later, or last+1, if all nodes agree.
 func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
 	var err error
 	first := sort.Search(int(last)+1, func(number int) bool {
@@ -112,15 +104,13 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 	return uint64(first), err
 }
 
-// UserOf returns the hash of the transaction by which a wallet used a nonce by the
-// block last, if every node names the same one.
+// UserOf returns the transaction that used a wallet's nonce by the block last, if every node names the same.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
 	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet),
 		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
-// tries is how often a silent node is queried: a reader of the whole chain makes thousands of
-// requests, and some get lost.
+// tries is how often a silent node is queried: of the thousands of requests of an audit, some get lost.
 const tries = 3
 
 // agreed queries every node and returns the answer on which all agree. subject describes the query in errors.
@@ -156,7 +146,6 @@ func agreedOn[T comparable](ctx context.Context, nodes Nodes, subject string, as
 	return value, err
 }
 
-// differ returns the index of the first difference, or -1.
 func differ[T comparable](a, b []T) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {

@@ -23,8 +23,7 @@ type Tx struct {
 	GasUnit GasUnit      // how its gas is paid; not signed
 }
 
-// Takes returns how much an amount of the token and the transaction's Cost take from its wallet's
-// balances of the token and of ether.
+// Takes returns how much of the token and of ether an amount of the token and the transaction's Cost take.
 func (tx Tx) Takes(amount token.Amount) (coin, gas token.Amount) {
 	return tx.GasUnit.Takes(amount, tx.Cost())
 }

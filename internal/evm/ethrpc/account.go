@@ -16,7 +16,6 @@ import (
 // balanceOf is the first four bytes of keccak256("balanceOf(address)"), EIP-20.
 var balanceOf = [4]byte{0x70, 0xa0, 0x82, 0x31}
 
-// addressCall returns the call data of a method that takes one account.
 func addressCall(method [4]byte, account token.Address) []byte {
 	return slices.Concat(method[:], make([]byte, 12), account[:])
 }
@@ -74,14 +73,14 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 	if err == nil && len(held) != 32 {
 		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), contract)
 	}
-	var units token.Amount
+	account := chain.Account{Head: head, Mined: uint64(mined), Pending: uint64(max(mined, pending)), Gas: gas.Amount}
 	if err == nil {
-		units, err = token.AmountFromBytes(held)
+		account.Balance, err = token.AmountFromBytes(held)
 	}
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
 	}
-	return chain.Account{Head: head, Mined: uint64(mined), Pending: max(uint64(mined), uint64(pending)), Balance: units, Gas: gas.Amount}, nil
+	return account, nil
 }
 
 // Count implements chain.Node.

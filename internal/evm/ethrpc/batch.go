@@ -126,7 +126,6 @@ func (n *Node) grow(calls int) {
 	}
 }
 
-// shrink lowers the number of calls of one request to size.
 func (n *Node) shrink(ctx context.Context, size int) {
 	n.shrunk.Store(n.now().UnixNano())
 	for old := n.size.Load(); int64(size) < old; old = n.size.Load() {
@@ -148,7 +147,6 @@ const (
 	ofRate              // of calls in a time
 )
 
-// limitOf returns the limit that err reports, if any.
 func limitOf(err error) limit {
 	if err == nil {
 		return none
@@ -197,7 +195,6 @@ func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, erro
 	return n.post(ctx, calls)
 }
 
-// sleep waits for d, or returns the context's error if it ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -30,7 +30,6 @@ var (
 	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
 )
 
-// oracleCall queries the oracle for the fee of size n.
 func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 	word := token.Units(n).Bytes32()
 	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: append(method[:], word[:]...)}, "latest")
@@ -40,8 +39,7 @@ func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	for _, word := range words {
 		if len(word) != 32 {
-			return sum, fmt.Errorf("%w: %d bytes of the gas price oracle at %v, which every chain of the OP stack has", errAnswer, len(word),
-				gasPriceOracle)
+			return sum, fmt.Errorf("%w: %d bytes of the OP stack's gas price oracle at %v", errAnswer, len(word), gasPriceOracle)
 		}
 		fee, err := token.AmountFromBytes(word)
 		if err != nil {
@@ -74,7 +72,6 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	}
 }
 
-// quoted is a market and when it was read.
 type quoted struct {
 	chain.Market
 	at time.Time
@@ -89,7 +86,8 @@ func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 	}
 	var l1, operator hexutil.Bytes
 	if n.l1Fee {
-		calls = append(calls, oracleCall(&l1, l1FeeCall, chain.QuotedSize), oracleCall(&operator, operatorFeeCall, chain.QuotedGas))
+		calls = append(calls, oracleCall(&l1, l1FeeCall, chain.QuotedSize))
+		calls = append(calls, oracleCall(&operator, operatorFeeCall, chain.QuotedGas))
 	}
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
@@ -211,8 +209,8 @@ func estimationOf(c chain.Call, within searched) *estimation {
 		e.calls = append(e.calls, call("eth_estimateGas", gas, object))
 	}
 	estimate(c, &e.plain, within[0])
-	var other chain.Call
-	if other, e.holders = c.ToNewHolders(); e.holders > 0 {
+	other, holders := c.ToNewHolders()
+	if e.holders = holders; holders > 0 {
 		estimate(other, &e.dearer, within[1])
 	}
 	if c.Batch {
@@ -236,8 +234,7 @@ func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (use
 	e := estimationOf(c, within)
 	if e.calls, err = n.batch(ctx, e.calls...); err == nil {
 		if last := len(e.calls) - 1; c.ByCall && e.calls[last-1].Error == nil {
-			_, refused := errors.AsType[*Rejection](e.calls[last].Error)
-			n.limits.Store(refused)
+			n.limits.Store(isRejection(e.calls[last].Error))
 		}
 		if err := e.refusal(); err != nil {
 			return used, 0, err
@@ -269,24 +266,20 @@ func (e *estimation) refusal() error {
 		}
 	}
 	for i, gas := range e.within {
-		if gas == 0 {
-			continue
-		}
-		if _, refused := errors.AsType[*Rejection](e.calls[i].Error); refused {
+		if gas > 0 && isRejection(e.calls[i].Error) {
 			return errCapped
 		}
 	}
 	return nil
 }
 
-// gas returns the gas of the dearer case.
 func (e *estimation) gas() (uint64, error) {
 	if e.holders > 0 && e.calls[1].Error != nil {
 		e.dearer = e.plain + count(setGas*e.holders)
 	}
 	gas := uint64(max(e.plain, e.dearer))
 	if gas < chain.NoopGas {
-		return 0, fmt.Errorf("eth_estimateGas: %w: %d gas, and no transaction needs less than %d", errAnswer, gas, chain.NoopGas)
+		return 0, fmt.Errorf("eth_estimateGas: %w: %d gas, less than any transaction needs", errAnswer, gas)
 	}
 	if e.Batch {
 		switch err := e.calls[e.screening-1].Error; {
@@ -301,7 +294,6 @@ func (e *estimation) gas() (uint64, error) {
 	return gas, nil
 }
 
-// estimating wraps the error of a call's own estimate.
 func estimating(c chain.Call, err error) error {
 	rejection, ok := errors.AsType[*Rejection](err)
 	switch {
@@ -329,13 +321,12 @@ func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error)
 		}
 		err = calls[0].Error
 	}
-	if _, failed := errors.AsType[*Rejection](err); failed {
+	switch {
+	case isRejection(err):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("executing a call of %v: %w", c.To, err)
-	}
-	if isFalse(returned) {
+	case isFalse(returned):
 		return false, errFalse(c)
 	}
 	return len(returned) == 0 || len(returned) == 32 && token.Units(1).Bytes32() == [32]byte(returned), nil
@@ -360,21 +351,20 @@ func errFalse(c chain.Call) error {
 
 // tooLarge has the words of nodes for a call that needs more gas than they allow, in lower case:
 // geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
-var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit", "out of gas"}
+var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit",
+	"out of gas"}
 
 // isSanctioned is the first four bytes of keccak256("isSanctioned(address)") (Chainalysis, "Sanctions Oracle").
 var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
 
-// screening queries the list for each recipient.
 func screening(s chain.Screening) (calls []query) {
 	for _, to := range s.Recipients {
-		calls = append(calls, call("eth_call", new(hexutil.Bytes), callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)},
-			"latest"))
+		object := callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)}
+		calls = append(calls, call("eth_call", new(hexutil.Bytes), object, "latest"))
 	}
 	return calls
 }
 
-// screened reads the answers to screening, the first of calls.
 func screened(s chain.Screening, calls []query) error {
 	for i, to := range s.Recipients {
 		if err := screen(*calls[i].Result.(*hexutil.Bytes), calls[i].Error); err != nil {
@@ -384,8 +374,7 @@ func screened(s chain.Screening, calls []query) error {
 	return nil
 }
 
-// screen reads one answer of a list: nil only for a plain false. An account without code returns no
-// bytes, and a contract that reverts is no list.
+// screen reads one answer of a list: nil only for a plain false. An account without code returns no bytes.
 func screen(listed hexutil.Bytes, err error) error {
 	switch {
 	case err != nil:
@@ -398,12 +387,7 @@ func screen(listed hexutil.Bytes, err error) error {
 	return nil
 }
 
-func (r *Rejection) reverted() bool {
-	if r.Code == codeReverted {
-		return true
-	}
-	return has(r.Words, reverted)
-}
+func (r *Rejection) reverted() bool { return r.Code == codeReverted || has(r.Words, reverted) }
 
 // has reports whether a node's words contain one of some, which are in lower case.
 func has(words string, some []string) bool {

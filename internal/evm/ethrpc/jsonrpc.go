@@ -103,8 +103,8 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 	if err != nil {
 		return after, err
 	}
+	var one answer
 	if len(queries) == 1 {
-		var one answer
 		err := json.Unmarshal(text, &one)
 		if err == nil {
 			one.into(queries[0])
@@ -113,7 +113,6 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 	}
 	var answers []answer
 	if err := json.Unmarshal(text, &answers); err != nil {
-		var one answer
 		if json.Unmarshal(text, &one) == nil {
 			err = &batchError{one.told()}
 		}

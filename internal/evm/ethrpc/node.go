@@ -24,21 +24,15 @@ var ErrURL = errors.New("invalid node URL")
 
 // A Config holds the settings that all nodes of a chain share.
 type Config struct {
-	ChainID uint64
-	// L1Fee reports that the chain charges an L1 fee and an operator fee besides gas, as chains of the OP stack do.
-	L1Fee bool
-	// Gas is how gas is paid.
-	Gas chain.GasRule
-	// Timeout bounds each HTTP request including its body. Zero means 10 seconds.
-	Timeout time.Duration
-	// Transport carries the requests. Nil: a new one of NewTransport. Nodes may share one.
-	Transport http.RoundTripper
-	// Log gets a line when the node accepts only smaller batches. Nil: slog's default.
-	Log *slog.Logger
+	ChainID   uint64
+	L1Fee     bool              // it charges an L1 fee and an operator fee besides gas, as chains of the OP stack do
+	Gas       chain.GasRule     // how gas is paid
+	Timeout   time.Duration     // of each HTTP request including its body; zero: 10 seconds
+	Transport http.RoundTripper // nil: a new one of NewTransport; nodes may share one
+	Log       *slog.Logger      // nil: slog's default
 	// Wait sleeps while the node limits its rate, or returns early with the context's error. Nil: by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Now is the clock for learning the rate. Nil: time.Now.
-	Now func() time.Time
+	Now  func() time.Time // for learning the rate; nil: time.Now
 }
 
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens no connection before the first request.
@@ -82,9 +76,6 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if config.ChainID == 0 {
 		return nil, fmt.Errorf("opening node %s: no chain id", u.Host)
 	}
-	if config.Timeout <= 0 {
-		config.Timeout = 10 * time.Second
-	}
 	if config.Transport == nil {
 		config.Transport = NewTransport()
 	}
@@ -95,8 +86,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas, timeout: config.Timeout,
-		client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas,
+		timeout: cmp.Or(config.Timeout, 10*time.Second),
+		client:  clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
 	}
 	n.size.Store(maxBatch)
@@ -164,7 +156,6 @@ func ChainOf(ctx context.Context, rawURL string) (uint64, error) {
 	return uint64(id), nil
 }
 
-// admit compares the node's chain id with the configured one.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
 		return fmt.Errorf("eth_chainId: %w", err)
@@ -188,12 +179,10 @@ func (n *Node) warn(ctx context.Context, message string, args ...any) {
 	}
 }
 
-// call returns one call of a batch; result is a pointer.
 func call(method string, result any, args ...any) query {
 	return query{Method: method, Args: args, Result: result}
 }
 
-// firstError returns the first call's error, with its method.
 func firstError(calls []query) error {
 	for _, c := range calls {
 		if c.Error != nil {

@@ -95,7 +95,6 @@ func (p *pace) most(calls int) int {
 	return max(1, min(calls, int(p.rate/2)))
 }
 
-// answers reports whether the node has answered recently.
 func (p *pace) answers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,6 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 	return found, first
 }
 
-// movesFees reports whether a log moves a fee or a fraction of the token's smallest unit.
 func (n *Node) movesFees(l chain.Log) bool {
 	t, ok := l.Transfer()
 	return ok && n.gas.Moves(t)

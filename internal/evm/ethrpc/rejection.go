@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -28,14 +28,19 @@ func (r *Rejection) Error() string {
 // Is implements the interface of errors.Is: every Rejection is a chain.ErrRejected.
 func (r *Rejection) Is(target error) bool { return target == chain.ErrRejected }
 
+func isRejection(err error) bool {
+	_, ok := errors.AsType[*Rejection](err)
+	return ok
+}
+
 // rejection turns a call's error into a *Rejection if the node sent it.
 func (n *Node) rejection(err error) error {
+	if err == nil {
+		return nil
+	}
 	answer, ok := errors.AsType[*rpcError](err)
 	if !ok {
-		if err != nil {
-			return n.secrets.clean(err)
-		}
-		return nil
+		return n.secrets.clean(err)
 	}
 	words := answer.Error()
 	if data, ok := answer.Data.(string); ok && data != "" {
@@ -44,8 +49,7 @@ func (n *Node) rejection(err error) error {
 	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words), data: revertedWith(answer.Data)}
 }
 
-// revertedWith reads revert data: "0x…" of geth and most others, {"data": "0x…"} of Hardhat, "Reverted 0x…" of
-// Nethermind.
+// revertedWith reads revert data: "0x…", {"data": "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
 func revertedWith(data any) []byte {
 	if object, ok := data.(map[string]any); ok {
 		data = object["data"]
@@ -81,14 +85,9 @@ func secretsOf(u *url.URL) secrets {
 		parts = append(parts, password)
 	}
 	parts = append(parts, u.User.String(), u.User.Username())
-	var kept secrets
-	for _, p := range parts {
-		if len(p) >= 8 {
-			kept = append(kept, p)
-		}
-	}
-	sort.Slice(kept, func(i, j int) bool { return len(kept[i]) > len(kept[j]) })
-	return kept
+	parts = slices.DeleteFunc(parts, func(p string) bool { return len(p) < 8 })
+	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) })
+	return parts
 }
 
 func (s secrets) hide(text string) string {
@@ -98,7 +97,6 @@ func (s secrets) hide(text string) string {
 	return text
 }
 
-// cut returns the beginning of text as one line of valid UTF-8, without secrets.
 func (s secrets) cut(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(s.hide(text), "?")), " ")
 	if len(text) > maxWords {

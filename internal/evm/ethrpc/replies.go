@@ -19,20 +19,17 @@ type reply struct {
 var replies = []reply{
 	// The opposite of "known transaction", which it contains.
 	{"unknown transaction", chain.Ambiguous},
-
 	{"already known", chain.Known},
 	{"alreadyknown", chain.Known},
 	{"known transaction", chain.Known},
 	{"transaction already imported", chain.Known},
 	{"existing txn with same hash", chain.Known},
 	{"ownnoncealreadyused", chain.Known},
-
 	{"replacement transaction underpriced", chain.Replacement},
 	{"future transaction tries to replace pending", chain.Replacement},
 	{"replacementnotallowed", chain.Replacement},
 	{"could not replace existing tx", chain.Replacement},
 	{"there is another tx which has the same nonce", chain.Replacement},
-
 	{"nonce too high", chain.Gap},
 	{"noncegap", chain.Gap},
 	{"too distant from current sender nonce", chain.Gap},
@@ -40,20 +37,17 @@ var replies = []reply{
 	{"invalid transaction with a lower nonce exists", chain.Gap},
 	{"gapped-nonce", chain.Gap},
 	{"delegation nonce gap", chain.Gap},
-
 	{"nonce too low", chain.NonceTooLow},
 	{"nonce is too low", chain.NonceTooLow},
 	{"oldnonce", chain.NonceTooLow},
 	// Arbitrum Classic sends this for a nonce too low and for one too high.
 	{"invalid transaction nonce", chain.NonceTooLow},
-
 	{"insufficient funds", chain.Funds},
 	{"insufficientfunds", chain.Funds},
 	{"insufficient balance for transfer", chain.Funds},
 	{"would cause overdraft", chain.Funds},
 	{"upfront cost exceeds account balance", chain.Funds},
 	{"not enough funds for gas", chain.Funds},
-
 	{"underpriced", chain.FeeTooLow},
 	{"max fee per gas less than block base fee", chain.FeeTooLow},
 	{"feetoolow", chain.FeeTooLow},
@@ -61,24 +55,20 @@ var replies = []reply{
 	{"gas price below", chain.FeeTooLow},
 	{"gas price too low", chain.FeeTooLow},
 	{"priority fee below minimum", chain.FeeTooLow},
-
 	{"txpool is full", chain.Full},
 	{"sub-pool is full", chain.Full},
 	{"pending tx pool full", chain.Full},
 	{"queue full", chain.Full},
 	{"account limit exceeded", chain.Full},
 	{"in-flight transaction limit reached", chain.Full},
-
 	{"intrinsic gas too low", chain.GasTooLow},
 	{"insufficient gas for floor data gas cost", chain.GasTooLow},
-
 	{"exceeds block gas limit", chain.Wrong},
 	{"invalid sender", chain.Wrong},
 	{"invalid chain id", chain.Wrong},
 	{"oversized data", chain.Wrong},
 }
 
-// classOf returns the class of the first matching reply.
 func classOf(words string, replies []reply) chain.Class {
 	words = strings.ToLower(words)
 	for _, r := range replies {

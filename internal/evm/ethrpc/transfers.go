@@ -69,17 +69,22 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	return slices.Compact(all), nil
 }
 
+var errTransfer = fmt.Errorf("eth_getLogs: %w: not a transfer that was asked for", errAnswer)
+
 // transferOf reads a log that logFilter requested.
 func transferOf(l placed, coin token.Address, wallets []token.Address, first, last uint64) (chain.LoggedTransfer, error) {
 	transfer, ok := l.event().Transfer()
 	if !ok || l.Removed || l.Block == nil || l.BlockHash == nil || l.Index == nil || l.Tx.IsZero() ||
-		transfer.Contract != coin || !slices.Contains(wallets, transfer.From) || uint64(*l.Block) < first || uint64(*l.Block) > last {
-		return chain.LoggedTransfer{}, fmt.Errorf("eth_getLogs: %w: not a transfer that was asked for", errAnswer)
+		transfer.Contract != coin || !slices.Contains(wallets, transfer.From) {
+		return chain.LoggedTransfer{}, errTransfer
 	}
-	return chain.LoggedTransfer{Transfer: transfer, Tx: l.Tx, Block: uint64(*l.Block), BlockHash: *l.BlockHash, Index: uint64(*l.Index)}, nil
+	block := uint64(*l.Block)
+	if block < first || block > last {
+		return chain.LoggedTransfer{}, errTransfer
+	}
+	return chain.LoggedTransfer{Transfer: transfer, Tx: l.Tx, Block: block, BlockHash: *l.BlockHash, Index: uint64(*l.Index)}, nil
 }
 
-// minedTx has a transaction's fields.
 type minedTx struct {
 	Hash      chain.Hash      `json:"hash"`
 	From      common.Address  `json:"from"`

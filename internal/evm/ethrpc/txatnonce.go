@@ -22,9 +22,9 @@ const probes = 31
 func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	hash, err := n.atNonce(ctx, wallet, nonce, final)
 	if err != nil {
-		return chain.Hash{}, fmt.Errorf("looking for the transaction at nonce %d of %v: %w", nonce, wallet, err)
+		err = fmt.Errorf("looking for the transaction at nonce %d of %v: %w", nonce, wallet, err)
 	}
-	return hash, nil
+	return hash, err
 }
 
 func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
@@ -90,7 +90,6 @@ func (n *Node) counts(ctx context.Context, wallet token.Address, blocks []uint64
 	return counts, errs, nil
 }
 
-// stepsBack returns final and the blocks 1, 2, 4, … before it, ascending.
 func stepsBack(final uint64) []uint64 {
 	blocks := []uint64{final}
 	for back := uint64(1); back <= final && len(blocks) <= probes; back *= 2 {
@@ -102,7 +101,6 @@ func stepsBack(final uint64) []uint64 {
 	return blocks
 }
 
-// between returns up to probes blocks, evenly spread between below and above.
 func between(below, above uint64) []uint64 {
 	step := (above-below)/(probes+1) + 1
 	var blocks []uint64
@@ -112,7 +110,6 @@ func between(below, above uint64) []uint64 {
 	return blocks
 }
 
-// transaction reads the wallet's transaction at nonce from the block.
 func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, number uint64) (chain.Hash, error) {
 	var found *block
 	if err := n.each(ctx, call("eth_getBlockByNumber", &found, hexOf(number), true)); err != nil {

@@ -24,14 +24,8 @@ type quantity struct{ token.Amount }
 func (q *quantity) UnmarshalJSON(b []byte) error {
 	digits, ok := strings.CutPrefix(string(b), `"0x`)
 	digits, closed := strings.CutSuffix(digits, `"`)
-	if !ok || !closed || digits == "" || len(digits) > 64 {
-		return fmt.Errorf("%w: want a hex quantity", errAnswer)
-	}
-	if len(digits)%2 == 1 {
-		digits = "0" + digits
-	}
-	bytes, err := hex.DecodeString(digits)
-	if err != nil {
+	bytes, err := hex.DecodeString(strings.Repeat("0", len(digits)%2) + digits)
+	if !ok || !closed || digits == "" || len(digits) > 64 || err != nil {
 		return fmt.Errorf("%w: want a hex quantity", errAnswer)
 	}
 	q.Amount, err = token.AmountFromBytes(bytes)
@@ -83,7 +77,6 @@ type callObject struct {
 	Tip   *hexutil.Big  `json:"maxPriorityFeePerGas,omitempty"`
 }
 
-// wei returns an amount of ether as a JSON-RPC quantity, nil for zero.
 func wei(a token.Amount) *hexutil.Big {
 	if a.IsZero() {
 		return nil
@@ -91,7 +84,6 @@ func wei(a token.Amount) *hexutil.Big {
 	return (*hexutil.Big)(a.Big())
 }
 
-// header has a block's fields.
 type header struct {
 	Number   *count      `json:"number"`
 	Hash     *chain.Hash `json:"hash"`
@@ -157,7 +149,6 @@ func (p price) fee(gas uint64) *token.Amount {
 	return &fee
 }
 
-// logged has a log's fields.
 type logged struct {
 	Contract common.Address `json:"address"`
 	Topics   []chain.Hash   `json:"topics"`
@@ -183,7 +174,8 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without logs", errAnswer, tx)
 	}
 	gas, _ := r.GasUsed.Uint64() // 0: unknown
-	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: gas, Fee: r.fee(gas)}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash}
+	read.GasUsed, read.Fee = gas, r.fee(gas)
 	for i, log := range r.Logs {
 		if log.Removed {
 			continue

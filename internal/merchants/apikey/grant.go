@@ -73,8 +73,9 @@ type Grant struct {
 	Scopes  Scopes
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
 	Daily   Limit
-	Book    bool   // it pays active entries of the merchant's address book only
-	Guard   uint64 // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
+	Book    bool       // it pays active entries of the merchant's address book only
+	Asset   token.Coin // the only one that it pays; zero: any, but the default alone if amounts are limited
+	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
 	// Above it the key pays from an approved proposal only; zero: no such amount.
 	ApproveAbove token.Amount
 	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key: none
@@ -92,7 +93,17 @@ func (g Grant) May(s Scope) bool { return g.MayAny(ScopesOf(s)) }
 func (g Grant) MayAny(s Scopes) bool { return g.Scopes&s != 0 }
 
 func (g Grant) limited() bool {
-	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0 || !g.ApproveAbove.IsZero()
+	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0 || g.Asset != (token.Coin{}) ||
+		!g.ApproveAbove.IsZero()
+}
+
+// Pays reports whether a key with g pays an asset of a stack with that default.
+func (g Grant) Pays(asset, standard token.Coin) bool {
+	only := g.Asset
+	if only == (token.Coin{}) && (!g.Maximum.IsZero() || !g.Daily.Amount.IsZero() || !g.ApproveAbove.IsZero()) {
+		only = standard
+	}
+	return only == (token.Coin{}) || only == asset
 }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its meaning.
@@ -102,6 +113,7 @@ type grantText struct {
 	Limits  []Limit      `json:"limits,omitempty"` // at most one
 	Book    bool         `json:"book,omitempty"`
 	Guard   uint64       `json:"repeat_guard_seconds,omitempty"`
+	Asset   string       `json:"asset,omitempty"`
 	Above   token.Amount `json:"approve_above,omitzero"`
 	Root    string       `json:"root,omitempty"`
 }
@@ -109,6 +121,9 @@ type grantText struct {
 // MarshalText writes g as one line of JSON, for stores and for the authorizer's context.
 func (g Grant) MarshalText() ([]byte, error) {
 	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard, Above: g.ApproveAbove, Root: g.Root}
+	if g.Asset != (token.Coin{}) {
+		t.Asset = g.Asset.String()
+	}
 	if g.Daily != (Limit{}) {
 		t.Limits = []Limit{g.Daily}
 	}
@@ -116,7 +131,7 @@ func (g Grant) MarshalText() ([]byte, error) {
 }
 
 // errGrant reports limits that this code would not enforce.
-var errGrant = errors.New("several daily limits, or limits beside the scope keys")
+var errGrant = errors.New("several daily limits, an unreadable asset, or limits beside the scope keys")
 
 // UnmarshalText reads what MarshalText wrote.
 func (g *Grant) UnmarshalText(b []byte) error {
@@ -129,7 +144,11 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	if len(t.Limits) == 1 {
 		g.Daily = t.Limits[0]
 	}
-	if len(t.Limits) > 1 || g.May(Keys) && g.limited() {
+	asset, ok := token.ParseCoin(t.Asset)
+	if ok {
+		g.Asset = asset
+	}
+	if len(t.Limits) > 1 || g.May(Keys) && g.limited() || !ok && t.Asset != "" {
 		return errGrant
 	}
 	return nil
@@ -156,6 +175,7 @@ type Permissions struct {
 	DailyCount  *uint64       `json:"daily_count"`
 	Recipients  string        `json:"recipients"` // "any" or "book"
 	Guard       *uint64       `json:"repeat_guard_seconds"`
+	Asset       *string       `json:"asset"`
 	Above       *token.Amount `json:"approve_above"`
 
 	MaxAmountText   *string `json:"max_amount_text"`
@@ -170,10 +190,14 @@ func (k Key) Public() Public {
 		recipients = "book"
 	}
 	most, daily, above := unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.ApproveAbove)
+	var asset *string
+	if k.Asset != (token.Coin{}) {
+		asset = new(k.Asset.String())
+	}
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
 		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, unlessZero(k.Guard),
-			above, token.Text(most), token.Text(daily), token.Text(above)},
+			asset, above, token.Text(most), token.Text(daily), token.Text(above)},
 	}
 }
 

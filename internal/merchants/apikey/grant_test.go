@@ -14,6 +14,24 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
+var usd, euro = token.Coin{ChainID: 1, Contract: token.Address{1}}, token.Coin{ChainID: 137, Contract: token.Address{0xec}}
+
+// TestPays: a key pays its asset alone, and amounts without an asset are of the default.
+func TestPays(t *testing.T) {
+	for _, test := range []struct {
+		grant            apikey.Grant
+		standard, others bool
+	}{
+		{apikey.Grant{}, true, true}, {apikey.Grant{Daily: apikey.Limit{Count: 1}, Book: true}, true, true},
+		{apikey.Grant{Asset: usd}, true, false}, {apikey.Grant{Asset: euro, Maximum: token.Units(1)}, false, true},
+		{apikey.Grant{Maximum: token.Units(1)}, true, false}, {apikey.Grant{Daily: apikey.Limit{Amount: token.Units(1)}}, true, false},
+	} {
+		if g := test.grant; g.Pays(usd, usd) != test.standard || g.Pays(euro, usd) != test.others {
+			t.Errorf("%+v pays the default: %v, another: %v", g, g.Pays(usd, usd), g.Pays(euro, usd))
+		}
+	}
+}
+
 // TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes and its expiry.
 func TestKeyRequests(t *testing.T) {
 	_, registry, first := stack(t)
@@ -21,13 +39,14 @@ func TestKeyRequests(t *testing.T) {
 	all.ExpiresAt = noon.Add(time.Hour)
 	manager.Scopes = apikey.ScopesOf(apikey.Keys)
 	keys, pays := []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, []apikey.Scope{apikey.PaymentsWrite}
-	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Above: token.Units(1)}}
+	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Asset: euro},
+		{Above: token.Units(1)}}
 	for _, r := range limited {
 		k, err := issued(t, registry, all, r)
 		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients,
 			apikey.PaymentsPropose, apikey.PaymentsApprove)
 		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
-			k.Daily.Count != r.Count || k.Book != r.Book {
+			k.Daily.Count != r.Count || k.Book != r.Book || k.Asset != r.Asset {
 			t.Errorf("%+v makes %+v, %v", r, k, err)
 		}
 		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
@@ -172,6 +191,7 @@ func TestGrantText(t *testing.T) {
 		`{"scopes":["keys","refunds"],"new":1}`: `{"scopes":["keys"]}`,
 		`{"scopes":["webhooks"],"max_amount":` + huge + `,"book":true}`:                 "",
 		`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`: "",
+		`{"scopes":["webhooks"],"asset":"` + euro.String() + `"}`:                       "",
 	} {
 		var g apikey.Grant
 		must.OK(t, g.UnmarshalText([]byte(text)))
@@ -182,7 +202,7 @@ func TestGrantText(t *testing.T) {
 	for _, text := range []string{
 		"", `{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":9,"count":0},{"key":"key_b","amount":8,"count":7}]}`,
 		`{"scopes":["keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, `{"scopes":["keys"],"max_amount":7}`,
-		`{"scopes":["keys"],"book":true}`,
+		`{"scopes":["keys"],"book":true}`, `{"scopes":["webhooks"],"asset":"EURC"}`, `{"scopes":["keys"],"asset":"` + euro.String() + `"}`,
 	} {
 		if err := new(apikey.Grant).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is a grant", text)

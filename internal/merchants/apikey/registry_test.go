@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -279,7 +280,7 @@ func TestAuthenticate(t *testing.T) {
 			if reads := f.calls["Find"] - before; reads != test.reads {
 				t.Errorf("%d reads, want %d", reads, test.reads)
 			}
-			if (who == apikey.Principal{}) != (test.want != nil) {
+			if (who.MerchantID == "") != (test.want != nil) {
 				t.Errorf("principal = %+v", who)
 			}
 		})
@@ -404,11 +405,24 @@ func TestEveryDigitIsAsLikely(t *testing.T) {
 	}
 }
 
+// TestTermsOfAssets: each asset has limits of its own, and terms that were read stay as they are.
+func TestTermsOfAssets(t *testing.T) {
+	five, six := apikey.AssetTerms{Maximum: token.Units(5)}, apikey.AssetTerms{Daily: token.Units(6)}
+	read := apikey.Terms{}.With(token.Coin{}, usd, five).With(euro, usd, six)
+	if text := read.Text(); text != `{"max_amount":5,"assets":{"`+euro.String()+`":{"daily_amount":6}}}` {
+		t.Error(text)
+	}
+	changed := read.With(usd, usd, six).With(euro, usd, apikey.AssetTerms{})
+	if read.Of(token.Coin{}) != five || read.Of(euro) != six || changed.Text() != `{"daily_amount":6}` || read.Of(usd) != (apikey.AssetTerms{}) {
+		t.Errorf("%+v became %+v", read, changed)
+	}
+}
+
 func TestTermsText(t *testing.T) {
 	for want, terms := range map[string]apikey.Terms{
-		"": {}, `{"suspended":"fraud","max_amount":5}`: {Suspended: "fraud", Maximum: token.Units(5)},
+		"": {}, `{"suspended":"fraud","max_amount":5}`: {Suspended: "fraud", AssetTerms: apikey.AssetTerms{Maximum: token.Units(5)}},
 	} {
-		if got, err := apikey.ParseTerms(want); err != nil || got != terms || terms.Text() != want {
+		if got, err := apikey.ParseTerms(want); err != nil || !reflect.DeepEqual(got, terms) || terms.Text() != want {
 			t.Errorf("%+v is %s; read as %+v, %v", terms, terms.Text(), got, err)
 		}
 	}

@@ -3,16 +3,51 @@ package apikey
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // Terms are an operator's decisions about a merchant. With the zero Terms the merchant is active, under the stack's
-// limits. Amounts are in the token's smallest unit.
+// limits. Amounts are in the smallest unit of their asset.
 type Terms struct {
-	Suspended string       `json:"suspended,omitempty"`   // why all but reads is refused; empty: the merchant is active
-	Maximum   token.Amount `json:"max_amount,omitzero"`   // of one payment, in place of the stack's; zero: the stack's
-	Daily     token.Amount `json:"daily_amount,omitzero"` // in a UTC day, in place of the stack's; zero: the stack's
+	Suspended  string `json:"suspended,omitempty"` // why all but reads is refused; empty: the merchant is active
+	AssetTerms        // of the default asset
+	// Assets has the terms of other assets, by name.
+	Assets map[string]AssetTerms `json:"assets,omitempty"`
+}
+
+// AssetTerms are a merchant's own limits of an asset, in place of the stack's; zero: the stack's.
+type AssetTerms struct {
+	Maximum token.Amount `json:"max_amount,omitzero"`   // of one payment
+	Daily   token.Amount `json:"daily_amount,omitzero"` // in a UTC day
+}
+
+// Of returns the terms of an asset, of the default if it is zero.
+func (t Terms) Of(asset token.Coin) AssetTerms {
+	if asset == (token.Coin{}) {
+		return t.AssetTerms
+	}
+	return t.Assets[asset.String()]
+}
+
+// With returns t with other limits of an asset, of the default if it is that or zero.
+func (t Terms) With(asset, standard token.Coin, limits AssetTerms) Terms {
+	if asset == standard || asset == (token.Coin{}) {
+		t.AssetTerms = limits
+		return t
+	}
+	t.Assets = maps.Clone(t.Assets)
+	if limits == (AssetTerms{}) {
+		delete(t.Assets, asset.String())
+		return t
+	}
+	if t.Assets == nil {
+		t.Assets = map[string]AssetTerms{}
+	}
+	t.Assets[asset.String()] = limits
+	return t
 }
 
 // ErrSuspended reports a request of a merchant that is suspended.
@@ -23,11 +58,8 @@ var ErrTerms = errors.New("another operator has changed the merchant's terms; re
 
 // Text writes t as one line of JSON, for stores and for the authorizer's context. The zero Terms are "".
 func (t Terms) Text() string {
-	if t == (Terms{}) {
-		return ""
-	}
 	text, _ := json.Marshal(t) // strings and amounts always become JSON
-	return string(text)
+	return strings.TrimPrefix(string(text), "{}")
 }
 
 // ParseTerms reads the result of Text.

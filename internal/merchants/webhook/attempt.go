@@ -41,7 +41,6 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 	return x, nil
 }
 
-// failure returns the merchant's text for an answer of the given status, "" for a success.
 func failure(status int) string {
 	switch {
 	case status/100 == 2:
@@ -54,8 +53,7 @@ func failure(status int) string {
 	return fmt.Sprintf("the endpoint answered %d", status)
 }
 
-// text returns the first ResponseLimit bytes of an answer as UTF-8. A character
-// that the limit cuts off is left out; other invalid bytes are replaced.
+// text returns the first ResponseLimit bytes of an answer as UTF-8, without a character that the limit cuts off.
 func text(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), ResponseLimit)]), "\uFFFD")
 	if len(b) >= ResponseLimit {
@@ -115,8 +113,7 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// queueDelay returns a wait as a Queue takes it: whole seconds, rounded up so
-// that the job does not arrive early, and no longer than the queue's limit.
+// queueDelay returns a wait as a Queue takes it: whole seconds, rounded up, and no longer than its limit.
 func queueDelay(wait time.Duration) time.Duration {
 	return min(max((wait+time.Second-1).Truncate(time.Second), 0), QueueLimit)
 }

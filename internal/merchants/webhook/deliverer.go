@@ -25,7 +25,7 @@ type Deliverer struct {
 	jitter func() float64
 }
 
-// NewDeliverer returns a deliverer. jitter returns numbers in [0, 1), as rand.Float64 of math/rand/v2 does.
+// NewDeliverer returns a deliverer. jitter returns numbers in [0, 1).
 func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func() time.Time, jitter func() float64) *Deliverer {
 	return &Deliverer{store, queue, sender, meter, now, jitter}
 }
@@ -70,14 +70,13 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 		return d.queue.Enqueue(ctx, del.Ref.String(), queueDelay(wait))
 	}
 	if e.Slow >= slowLimit {
-		claimed, ok, err := d.probe(ctx, e)
-		if err != nil {
+		var ok bool
+		if e, ok, err = d.probe(ctx, e); err != nil {
 			return err
 		}
 		if !ok {
 			return d.putOff(ctx, e, del)
 		}
-		e = claimed
 	}
 	x, err := post(ctx, d.sender, e, del.Event, d.now)
 	if err != nil {
@@ -100,8 +99,7 @@ func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x ex
 	return d.schedule(ctx, next, len(del.Attempts))
 }
 
-// schedule stores next over a delivery that had the given number of attempts, then
-// enqueues the job for its next attempt if the due index does not keep it.
+// schedule records next, then enqueues the job for its next attempt if the due index does not keep it.
 func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) error {
 	recorded, err := d.record(ctx, next, attempts)
 	if err != nil || !recorded || next.Status != Pending || next.Parked {
@@ -110,22 +108,16 @@ func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) e
 	return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))
 }
 
-// after returns a delivery as an attempt leaves it.
 func (d *Deliverer) after(del Delivery, x exchange) Delivery {
-	next := del.with(x.Attempt)
-	now := instant(d.now)
-	next.Parked, next.NextAttemptAt, next.EndedAt = false, time.Time{}, now
+	next, now := del.with(x.Attempt), instant(d.now)
 	made := len(next.Attempts)
 	switch {
 	case x.Succeeded():
-		next.Status = Delivered
+		return next.ended(Delivered, now)
 	case x.StatusCode == http.StatusGone, made >= attemptLimit(del.Mode):
-		next.Status = Exhausted
-	default:
-		next.EndedAt = time.Time{}
-		next = next.due(now, delay(made, x, now, d.jitter()))
+		return next.ended(Exhausted, now)
 	}
-	return next
+	return next.due(now, delay(made, x, now, d.jitter()))
 }
 
 // record stores next over a delivery that had the given number of attempts. If a copy of the job has recorded an
@@ -147,17 +139,12 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 		if next.Status != Delivered || stored.Status == Delivered {
 			return false, nil
 		}
-		attempts = len(stored.Attempts)
-		next = stored.with(ours)
-		next.Status, next.NextAttemptAt, next.Parked, next.EndedAt = Delivered, time.Time{}, false, instant(d.now)
+		attempts, next = len(stored.Attempts), stored.with(ours).ended(Delivered, instant(d.now))
 	}
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
 
-// cancel ends a delivery whose endpoint is disabled or deleted.
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
-	next := del
-	next.Status, next.NextAttemptAt, next.Parked, next.EndedAt = Cancelled, time.Time{}, false, instant(d.now)
-	_, err := d.record(ctx, next, len(del.Attempts))
+	_, err := d.record(ctx, del.ended(Cancelled, instant(d.now)), len(del.Attempts))
 	return err
 }

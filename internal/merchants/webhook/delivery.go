@@ -21,7 +21,6 @@ type Ref struct {
 	Delivery string // "dlv_…"
 }
 
-// String returns the job: mode, merchant, endpoint and delivery between slashes.
 func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
@@ -55,8 +54,7 @@ func ParseJob(job string) (d Delivery, whole bool, err error) {
 	return newDelivery(ref, Event{ref.Merchant, ref.Mode, parts[4], parts[5], time.UnixMilli(ms).UTC(), body}), true, nil
 }
 
-// job returns the text of the first attempt's job, which carries the event: the delivery
-// is stored with its first result. It has no character that SQS would replace.
+// job returns the first attempt's job, which carries the event. It has no character that SQS would replace.
 func (d Delivery) job() string {
 	return fmt.Sprintf("%s/%s/%s/%d/%s", d.Ref, d.Event.ID, d.Event.Type, d.Event.At.UnixMilli(),
 		base64.RawURLEncoding.EncodeToString(d.Event.Body))
@@ -72,8 +70,7 @@ type Event struct {
 	Body     []byte    // JSON
 }
 
-// KeptFor is how long deliveries are kept after they were created, and deleted endpoints
-// after they were deleted. A store may forget them then, at any time.
+// KeptFor is how long a store keeps deliveries after they were created, and endpoints after they were deleted.
 const KeptFor = 90 * 24 * time.Hour
 
 // A DeliveryStatus shows whether a delivery still waits for an attempt, and how it ended if not.
@@ -94,8 +91,7 @@ type Delivery struct {
 	Status        DeliveryStatus
 	Attempts      []Attempt // oldest first
 	NextAttemptAt time.Time // zero unless Pending
-	// Parked reports that the next attempt has no job in the queue yet: the delivery
-	// is in the due index, and PushDue makes the job when the attempt is due.
+	// Parked reports that the next attempt has no job yet: PushDue makes it from the due index.
 	Parked    bool
 	CreatedAt time.Time // of the event for a first delivery, of the request for a resend
 	EndedAt   time.Time // zero while Pending
@@ -127,14 +123,17 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
-// due returns d with its next attempt after a wait that begins now.
+func (d Delivery) ended(s DeliveryStatus, at time.Time) Delivery {
+	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, at
+	return d
+}
+
 func (d Delivery) due(now time.Time, wait time.Duration) Delivery {
 	d.NextAttemptAt, d.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
 	return d
 }
 
-// firstDelivery returns the delivery that publishing ev makes for e. It depends
-// on these two alone, so that publishing ev again makes the same delivery.
+// firstDelivery returns the delivery that publishing ev makes for e, the same each time.
 func firstDelivery(e Endpoint, ev Event) Delivery {
 	sum := sha256.Sum256([]byte("delivery\x00" + ev.ID + "\x00" + e.ID))
 	return newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(ev.At, sum[:])}, ev)
@@ -150,10 +149,9 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 	if _, err := io.ReadFull(random, salt[:]); err != nil {
 		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
 	}
-	return Delivery{
-		Ref: Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, Event: ev, Status: Pending,
-		NextAttemptAt: now, CreatedAt: now, Parked: true,
-	}, nil
+	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, ev)
+	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
+	return d, nil
 }
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ

@@ -244,8 +244,8 @@ func (w *fixture) logged(e webhook.Endpoint, s webhook.DeliveryStatus, attempts 
 	if d.Status != s || len(d.Attempts) != attempts {
 		w.t.Errorf("delivery %s after %d attempts, want %s after %d", d.Status, len(d.Attempts), s, attempts)
 	}
-	if s != webhook.Pending && (d.Parked || !d.NextAttemptAt.IsZero()) {
-		w.t.Errorf("delivery %s, parked: %v, next attempt %v", s, d.Parked, d.NextAttemptAt)
+	if s != webhook.Pending && (d.Parked || !d.NextAttemptAt.IsZero() || d.EndedAt.IsZero()) {
+		w.t.Errorf("delivery %s at %v, parked: %v, next attempt %v", s, d.EndedAt, d.Parked, d.NextAttemptAt)
 	}
 	return d
 }

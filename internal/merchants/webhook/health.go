@@ -43,9 +43,8 @@ func (e Endpoint) same(f Endpoint) bool {
 		e.Slow == f.Slow && e.RetryAt.Equal(f.RetryAt)
 }
 
-// assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by an
-// exhausted event that is not the first since its last success, if that is quietLimit ago; parked while attempts are
-// slow.
+// assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by the second
+// exhausted event since its last success, if that is quietLimit ago; parked while attempts are slow.
 func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
 	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
 	if del.Status == Delivered {
@@ -53,11 +52,10 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a 
 		return e, nil
 	}
 	if e.QuietSince.IsZero() {
-		since, err := d.lastSuccess(ctx, e)
-		if err != nil {
+		var err error
+		if e.QuietSince, err = d.lastSuccess(ctx, e); err != nil {
 			return Endpoint{}, err
 		}
-		e.QuietSince = since
 	}
 	if a.StatusCode == http.StatusGone {
 		e.Status = Disabled
@@ -80,18 +78,16 @@ func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, err
 	if err != nil {
 		return time.Time{}, err
 	}
-	last := e.EnabledAt
-	found := len(recent) < successScan
+	last, found := e.EnabledAt, len(recent) < successScan
 	for _, r := range recent {
 		if a, ok := r.LastAttempt(); ok && r.Status == Delivered {
-			found = true
-			if a.At.After(last) {
+			if found = true; a.At.After(last) {
 				last = a.At
 			}
 		}
 	}
 	if !found {
-		return instant(d.now), nil
+		last = instant(d.now)
 	}
 	return last, nil
 }

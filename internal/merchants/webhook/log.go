@@ -41,13 +41,13 @@ const pageLook = 200
 // Page returns the deliveries that the list of Deliveries has behind the delivery after, "" for the
 // newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its
 // end. A page may be short, or empty, before the end.
-func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string, limit int) (
-	page []Delivery, next string, err error) {
+func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string,
+	limit int) (page []Delivery, next string, err error) {
 	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
 }
 
-func (l *Log) page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string, limit int) (
-	page []Delivery, next string, err error) {
+func (l *Log) page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string,
+	limit int) (page []Delivery, next string, err error) {
 	look, to := limit+2, time.Time{}
 	if status != "" {
 		look = pageLook
@@ -108,7 +108,8 @@ var ErrTooMany = errors.New("too many deliveries since then; name a later time")
 // Failed returns the deliveries that ended exhausted or cancelled since a time, inclusive, oldest first and without
 // their bodies. An event counts by its newest delivery alone. A pending one whose attempt was due before lost has
 // lost its job, and counts too. ErrTooMany if there are more than look to read: a part could pass for all.
-func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost time.Time, look int) (failed []Delivery, err error) {
+func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost time.Time, look int) (failed []Delivery,
+	err error) {
 	seen, read := map[string]bool{}, 0
 	for after := ""; ; {
 		page, next, err := l.page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)

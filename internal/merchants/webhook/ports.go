@@ -38,8 +38,8 @@ type DeliveryStore interface {
 	// back as Deleted. A missing delivery is ErrDeliveryNotFound, which comes with the endpoint.
 	Load(ctx context.Context, r Ref) (Endpoint, Delivery, error)
 
-	// Record stores the Status, Attempts, NextAttemptAt, Parked and EndedAt of d, and returns d, if the stored delivery has
-	// the given number of attempts and is Pending; a d that is Delivered may follow any status but Delivered.
+	// Record stores the Status, Attempts, NextAttemptAt, Parked and EndedAt of d, and returns d, if the stored delivery
+	// has the given number of attempts and is Pending; a d that is Delivered may follow any status but Delivered.
 	// Otherwise it stores nothing and returns the stored delivery with ErrConflict, or with nil if the stored one is
 	// d itself, from a write whose answer was lost. If none is stored, d is stored whole where attempts is 0; else
 	// the error is ErrDeliveryNotFound.
@@ -120,13 +120,11 @@ type SendError struct {
 
 func (e *SendError) Error() string { return e.Reason + ": " + e.Err.Error() }
 
-// Unwrap returns e.Err.
 func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.
 type Checker interface {
-	// Check returns nil for a URL that Post would send to now, and a *URLError
-	// for any other. Another error means that the URL could not be checked.
+	// Check returns a *URLError for a URL that Post would not send to now. Other errors: it could not be checked.
 	Check(ctx context.Context, url string) error
 }
 

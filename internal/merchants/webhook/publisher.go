@@ -45,14 +45,13 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 		case e.Status == Enabled:
 			errs = append(errs, p.queue.Enqueue(ctx, d.job(), 0))
 		default:
-			d.Status, d.NextAttemptAt, d.EndedAt = Cancelled, time.Time{}, ev.At
-			errs = append(errs, p.store.AddDelivery(ctx, d))
+			errs = append(errs, p.store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("publishing %s: %w", ev.ID, err)
+	if err = errors.Join(errs...); err != nil {
+		err = fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
-	return nil
+	return err
 }
 
 // Named reports whether an endpoint of o names a type of event. It is one read.
@@ -113,14 +112,15 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	for _, d := range due {
 		group.Go(func() error {
 			// A crash between the two calls leaves it parked, and the next PushDue makes a second job.
-			if err := p.queue.Enqueue(ctx, d.Ref.String(), 0); err != nil {
-				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
+			err := p.queue.Enqueue(ctx, d.Ref.String(), 0)
+			if err == nil {
+				pushed.Add(1)
+				err = p.store.Unpark(ctx, d)
 			}
-			pushed.Add(1)
-			if err := p.store.Unpark(ctx, d); err != nil {
-				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
+			if err != nil {
+				err = fmt.Errorf("pushing %s: %w", d.Delivery, err)
 			}
-			return nil
+			return err
 		})
 	}
 	err := errors.Join(dueErr, group.Wait())

@@ -64,7 +64,7 @@ func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endp
 		Owner: o, ID: id, URL: in.URL, EventTypes: types, Description: in.Description,
 		Status: Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
 	}
-	if err := r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
+	if err = r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
 		return Endpoint{}, fmt.Errorf("registering %s: %w", id, err)
 	}
 	return e, nil
@@ -127,14 +127,12 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	}
 	e.Description = *cmp.Or(c.Description, &e.Description)
 	if fresh {
-		e.QuietSince, e.Exhausted, e.EnabledAt = time.Time{}, "", now
-		e.Slow, e.RetryAt = 0, time.Time{}
+		e.QuietSince, e.Exhausted, e.EnabledAt, e.Slow, e.RetryAt = time.Time{}, "", now, 0, time.Time{}
 	}
 	return e
 }
 
-// Delete ends an endpoint: it is no longer listed, counts under no limit and is
-// sent no event. Its log stays readable. A second Delete is ErrNotFound.
+// Delete ends an endpoint: only its log stays readable. A second Delete is ErrNotFound.
 func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 	e, err := live(ctx, r.store, o, id)
 	if err != nil {
@@ -235,7 +233,6 @@ func checkDescription(d string) error {
 	return nil
 }
 
-// newID returns prefix and 96 random bits in hex.
 func newID(prefix string, random io.Reader) (string, error) {
 	var b [12]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -28,10 +28,10 @@ const sealedPrefix = "sealed_"
 // AddEndpoint implements EndpointStore.
 func (s Sealed) AddEndpoint(ctx context.Context, e Endpoint, limit int) error {
 	e, err := s.sealed(ctx, e)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Store.AddEndpoint(ctx, e, limit)
 	}
-	return s.Store.AddEndpoint(ctx, e, limit)
+	return err
 }
 
 // SaveEndpoint implements EndpointStore. After an error it returns the endpoint with its secrets as stored.
@@ -60,7 +60,6 @@ func (s Sealed) Load(ctx context.Context, r Ref) (Endpoint, Delivery, error) {
 	return e, d, err
 }
 
-// sealed returns e with none of its secrets in clear.
 func (s Sealed) sealed(ctx context.Context, e Endpoint) (Endpoint, error) {
 	for _, secret := range []*Secret{&e.Secret, &e.PreviousSecret} {
 		if s.Seal != nil && secret.sealed == "" && secret.text != "" {
@@ -87,10 +86,10 @@ func (s Sealed) opened(ctx context.Context, e Endpoint) (Endpoint, error) {
 		if err == nil {
 			b, err = s.Open(ctx, e.ID, b)
 		}
-		if err != nil {
-			return Endpoint{}, fmt.Errorf("opening the secret of %s: %w", e.ID, err)
+		var clear Secret
+		if err == nil {
+			clear, err = ParseSecret(string(b))
 		}
-		clear, err := ParseSecret(string(b))
 		if err != nil {
 			return Endpoint{}, fmt.Errorf("opening the secret of %s: %w", e.ID, err)
 		}

@@ -36,14 +36,12 @@ func MintSecret(random io.Reader) (Secret, error) {
 	return Secret{text: secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
 }
 
-// ParseSecret reads the text of a secret: "whsec_" and the padded base64 of its
-// key. It is for stores and receivers; the error does not repeat the text.
+// ParseSecret reads "whsec_" and the padded base64 of a key. The error does not repeat the text.
 func ParseSecret(text string) (Secret, error) {
-	s := Secret{text: text}
-	if _, err := s.key(); err != nil {
+	if _, err := (Secret{text: text}).key(); err != nil {
 		return Secret{}, err
 	}
-	return s, nil
+	return Secret{text: text}, nil
 }
 
 // ParseStored reads the text that Stored returned: a plain or a sealed secret.
@@ -72,16 +70,14 @@ func (s Secret) Reveal() string { return s.text }
 // IsZero reports whether s is no secret.
 func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
-// String returns a placeholder.
 func (s Secret) String() string { return secretPrefix + "…" }
 
 // GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText returns a placeholder, so that a log line or an endpoint encoded by mistake does not show the secret.
+// MarshalText keeps a log line, or an endpoint encoded by mistake, from showing the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// key returns the decoded bytes, with which HMAC is keyed.
 func (s Secret) key() ([]byte, error) {
 	if s.text == "" && s.sealed != "" {
 		return nil, errors.New("the webhook secret is sealed: give the process the key in KMS")
@@ -101,8 +97,7 @@ const (
 	HeaderSignature = "webhook-signature"
 )
 
-// Sign returns the value of HeaderSignature for a message sent at the given
-// time: one "v1," entry per secret, in their order, with a space between.
+// Sign returns the HeaderSignature of a message sent then: one "v1," entry per secret, with a space between.
 func Sign(secrets []Secret, id string, at time.Time, body []byte) (string, error) {
 	entries := make([]string, len(secrets))
 	for i, s := range secrets {

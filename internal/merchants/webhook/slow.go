@@ -21,7 +21,6 @@ const (
 	putOffLimit = 24 * time.Hour // the longest wait of a delivery that is put off
 )
 
-// slowness returns e.Slow and e.RetryAt after an attempt.
 func (e Endpoint) slowness(a Attempt, now time.Time) (slow int, retryAt time.Time) {
 	switch {
 	case a.Duration < slowAfter:
@@ -61,7 +60,7 @@ func (d *Deliverer) putOff(ctx context.Context, e Endpoint, del Delivery) error 
 		age = 0 // its first attempt, however late it was published
 	}
 	if age > patience(del.Mode) {
-		next.Status, next.NextAttemptAt, next.Parked = Exhausted, time.Time{}, false
+		next = next.ended(Exhausted, now)
 		if err := d.assess(ctx, e, next, Attempt{Duration: slowAfter}); err != nil { // no news of the endpoint
 			return err
 		}

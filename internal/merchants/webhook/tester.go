@@ -35,7 +35,11 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	if e, err = t.store.opened(ctx, e); err != nil {
 		return Attempt{}, err
 	}
-	ev, err := testEvent(e, instant(t.now), t.random)
+	id, err := newID("evt_", t.random)
+	if err != nil {
+		return Attempt{}, err
+	}
+	ev, err := enveloped(e.Owner, id, TestType, instant(t.now), map[string]string{"webhook_id": e.ID})
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -57,14 +61,6 @@ func (h hurried) Post(ctx context.Context, url string, header http.Header, body 
 		err = &SendError{Reason: "the endpoint did not answer within 5 seconds", Err: err}
 	}
 	return a, err
-}
-
-func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
-	id, err := newID("evt_", random)
-	if err != nil {
-		return Event{}, err
-	}
-	return enveloped(e.Owner, id, TestType, now, map[string]string{"webhook_id": e.ID})
 }
 
 func enveloped(o Owner, id, kind string, at time.Time, data any) (Event, error) {

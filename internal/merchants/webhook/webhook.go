@@ -7,23 +7,15 @@ package webhook
 
 import "errors"
 
-// ErrNotFound reports an endpoint that does not exist, was deleted, or belongs to another merchant or mode.
-var ErrNotFound = errors.New("no such webhook")
-
-// ErrDeliveryNotFound reports a delivery that the endpoint does not have.
-var ErrDeliveryNotFound = errors.New("no such delivery")
-
-// ErrLimit reports that the merchant has as many endpoints as it may have.
-var ErrLimit = errors.New("a merchant may have at most 10 webhooks")
-
-// ErrDisabled reports a message to a disabled endpoint, which is not sent.
-var ErrDisabled = errors.New("the webhook is disabled")
-
-// ErrConflict reports that the item has changed since its writer read it. Nothing was written.
-var ErrConflict = errors.New("changed since it was read")
-
-// ErrJob reports a job whose text names no delivery, so that it cannot be done.
-var ErrJob = errors.New("not a webhook job")
+// Errors of this package.
+var (
+	ErrNotFound         = errors.New("no such webhook") // never made, deleted, or of another merchant or mode
+	ErrDeliveryNotFound = errors.New("no such delivery")
+	ErrLimit            = errors.New("a merchant may have at most 10 webhooks")
+	ErrDisabled         = errors.New("the webhook is disabled")   // nothing was sent
+	ErrConflict         = errors.New("changed since it was read") // nothing was written
+	ErrJob              = errors.New("not a webhook job")
+)
 
 // A FieldError reports a value of a request that cannot be accepted.
 type FieldError struct {

@@ -17,7 +17,11 @@ func (d sending) limits(r payment.Request) []payment.DailyLimit {
 		limits = append(limits, r.Key.Daily)
 	}
 	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
-		limits = append(limits, payment.DailyLimit{Amount: daily})
+		all := payment.DailyLimit{Amount: daily}
+		if r.Asset != (token.Coin{}) {
+			all.Key = r.Asset.String()
+		}
+		limits = append(limits, all)
 	}
 	return limits
 }

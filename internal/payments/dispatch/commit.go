@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -33,8 +31,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			d.refund(ctx, taken)
 		}
 	}()
-	var tried []token.Address
-	var refusals []error
+	var s search
 	var failed error // the last failed commit's
 	compared, revision := false, p.Revision
 	for round := 0; round < rounds; round++ {
@@ -44,14 +41,14 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		if held && p.Revision != revision { // moved, or begun anew
 			return payment.Payment{}, ErrDuplicate
 		}
-		need := store.NeedOf(p, d.Now())
-		need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
+		need := d.needOf(p)
 		signer, w, err := d.reserve(ctx, p, need, held)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
 		case errors.Is(err, ErrExpired) && d.created && !asked:
 			return d.refuse(ctx, p, err)
-		case errors.Is(err, ErrExpired): // another request may be making it, or an earlier reservation is there
+		case errors.Is(err, ErrExpired), held && isRefusal(err):
+			// Another request may be making it, an earlier reservation is there, or the nonce is gone.
 			return payment.Payment{}, ErrDuplicate
 		case errors.Is(err, ErrInProgress):
 			return payment.Payment{}, err
@@ -60,35 +57,25 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			if p, done, err = d.makeAt(ctx, signer, w, p, need, &failed); done || err != nil {
 				return p, err
 			}
-		case held && isRefusal(err): // the nonce is gone
-			return payment.Payment{}, ErrDuplicate
 		case errors.Is(err, wallet.ErrUnknown) && !compared: // its key was added after this process started
 			compared = true
-			if err := d.compareAll(ctx); err != nil {
-				return payment.Payment{}, unfinished(err)
-			}
+			err = d.compareAll(ctx)
 		case !isRefusal(err):
 			// If the payment holds the reservation, it will be made.
 			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)
-			if p, err = d.reread(ctx, p); err != nil {
-				return payment.Payment{}, unfinished(err)
-			}
+			p, err = d.reread(ctx, p)
 		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
+			err = nil
 		default:
 			d.pool.Observe(w)
-			refusals = append(refusals, err)
-			if !slices.Contains(tried, p.Wallet) { // reassign has not chosen it
-				tried = append(tried, p.Wallet)
+			s.refused(p.Wallet, err)
+			round-- // the search bounds these
+			if p, err = d.reassign(ctx, p, &s); errors.Is(err, errNoWallet) {
+				return d.giveUp(ctx, p, s.refusals)
 			}
-			next, err := d.reassign(ctx, p, &tried, &refusals)
-			switch {
-			case errors.Is(err, errNoWallet):
-				return d.giveUp(ctx, p, refusals)
-			case err != nil:
-				return payment.Payment{}, unfinished(err)
-			}
-			p = next
-			round-- // tries bounds these
+		}
+		if err != nil {
+			return payment.Payment{}, unfinished(err)
 		}
 	}
 	return payment.Payment{}, errors.Join(ErrInProgress, failed)
@@ -268,20 +255,19 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
 	if tx.Raw == nil { // a faster process signed it: only the pending transaction has the bytes
-		stored, err := d.Store.PendingTx(ctx, tx.ID, tx.Nonce)
-		if err != nil {
+		var err error
+		if tx, err = d.Store.PendingTx(ctx, tx.ID, tx.Nonce); err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
 			return
 		}
-		tx = stored
 	}
 	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) { return d.predecessors(ctx, tx) })
-	switch reply.Class {
+	switch class, words := reply.Class, reply.Detail; class {
 	case chain.Accepted, chain.Known:
 	case chain.Funds, chain.Wrong, chain.Replacement:
-		d.Log.ErrorContext(ctx, "broadcast refused", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+		d.Log.ErrorContext(ctx, "broadcast refused", "payment", p.ID, "class", class, "reply", words)
 	default:
-		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
+		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", class, "reply", words)
 	}
 }
 

@@ -37,6 +37,10 @@ var (
 	ErrExpired = errors.New("the request's time has passed")
 	// ErrNotAfter reports a NotAfter that is malformed, or more than MaxNotAfter ahead.
 	ErrNotAfter = errors.New("unusable time of a request")
+	// ErrOtherAsset reports an asset that the key does not pay.
+	ErrOtherAsset = errors.New("the API key pays another asset")
+	// ErrAssetClosed reports an asset of which the operator lets no payment begin.
+	ErrAssetClosed = errors.New("the asset is closed")
 	// ErrNoBatches reports a stack without a contract that pays batches.
 	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay, or not yet.
@@ -165,6 +169,8 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 		return Result{}, err
 	case s.expired():
 		return s.answerStored(ctx, id, r, ErrExpired)
+	case r.Key.OtherAsset:
+		return s.answerStored(ctx, id, r, ErrOtherAsset)
 	case r.NeedsApproval():
 		return s.answerStored(ctx, id, r, ErrApprovalRequired)
 	case r.Key.Guard > 0 && r.Entries != nil:

@@ -443,6 +443,29 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 	return to == b.active, b.err
 }
 
+// TestADayOfEachAsset: amounts of two assets never share a merchant's day, and the default's has no name.
+func TestADayOfEachAsset(t *testing.T) {
+	p := newProcess(t, nil)
+	p.set(func(s *settings.Settings) { s.Daily = token.Units(150) })
+	euro := token.Coin{ChainID: 137, Contract: token.Address{0xec}}
+	for _, step := range []struct {
+		key   string
+		asset token.Coin
+		want  error
+	}{{"a", token.Coin{}, nil}, {"b", euro, nil}, {"c", euro, store.ErrDailyLimit}, {"d", token.Coin{}, store.ErrDailyLimit}} {
+		r := asked
+		r.IdempotencyKey, r.Asset = step.key, step.asset
+		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, step.want) {
+			t.Errorf("%s: %v, want %v", step.key, err, step.want)
+		}
+	}
+	for _, name := range []string{"", euro.String()} {
+		if sum, _, err := p.Tables.Charged(t.Context(), asked.Merchant, asked.Mode, name, p.Now()); err != nil || sum != asked.Amount {
+			t.Errorf("%q was charged %v, %v", name, sum, err)
+		}
+	}
+}
+
 // TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored, and never a payment that is made.
 func TestLimitsOfAKey(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -459,9 +482,10 @@ func TestLimitsOfAKey(t *testing.T) {
 			nil},
 		"a day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(99)}}, book{},
 			store.ErrDailyLimit},
-		"the merchant's own maximum": {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
-		"the merchant's own day":     {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
-		"both above the stack's":     {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
+		"another asset than the key's": {payment.KeyLimits{OtherAsset: true}, book{}, dispatch.ErrOtherAsset},
+		"the merchant's own maximum":   {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"the merchant's own day":       {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"both above the stack's":       {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
 		"the merchant's day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount},
 			MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
 	} {

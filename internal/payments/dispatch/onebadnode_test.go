@@ -18,6 +18,7 @@ type badNode struct {
 	more  uint64 // that it counts as mined
 	pool  uint64 // that its pool holds besides
 	rich  bool   // it calls every wallet rich
+	alone bool   // the others give no account
 	shown bool   // it shows a signed transaction at every nonce
 }
 
@@ -62,8 +63,11 @@ func TestOneNodeCountsMore(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d"} { // as many as the window has
 		must.Get(p.send(key))(t)
 	}
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || must.Get(p.Tables.Wallet(t.Context(), walletOf(first)))(t).Ceiling != 4 {
-		t.Errorf("beyond the ceiling: %v", err)
+	for _, p.bad.alone = range []bool{false, true} {
+		_, err := p.pay()
+		if w := must.Get(p.Tables.Wallet(t.Context(), walletOf(first)))(t); !errors.Is(err, dispatch.ErrUnavailable) || w.Ceiling != 4 {
+			t.Errorf("beyond the ceiling, alone: %t: %v, %d", p.bad.alone, err, w.Ceiling)
+		}
 	}
 }
 
@@ -77,5 +81,24 @@ func TestOneNodeCallsAWalletRich(t *testing.T) {
 	w, err := p.Tables.Wallet(t.Context(), walletOf(first))
 	if err == nil && w.Paused != "" || err != nil && !errors.Is(err, wallet.ErrUnknown) {
 		t.Errorf("%q, %v", w.Paused, err)
+	}
+}
+
+// A mute node gives no account.
+type mute struct{ chain.Node }
+
+func (mute) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	return chain.Account{}, chain.ErrRejected
+}
+
+// TestOneNodeAnswersAlone: the only one of three nodes that answers opens no wallet: it could promise coins.
+func TestOneNodeAnswersAlone(t *testing.T) {
+	p := newProcess(t, script{})
+	p.bad = badNode{Node: p, rich: true, alone: true}
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if w, err := p.Tables.Wallet(t.Context(), walletOf(first)); !errors.Is(err, wallet.ErrUnknown) {
+		t.Errorf("%+v, %v", w, err)
 	}
 }

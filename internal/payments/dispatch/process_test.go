@@ -129,6 +129,9 @@ func (p *process) Nodes(context.Context) (chain.Nodes, error) {
 	if err := p.Call("Nodes"); err != nil {
 		return nil, err
 	}
+	if p.bad.alone {
+		return chain.Nodes{mute{p}, p.bad, mute{p}}, nil
+	}
 	if p.bad != (badNode{}) {
 		return chain.Nodes{p, p.bad, p}, nil
 	}

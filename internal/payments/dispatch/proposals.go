@@ -7,6 +7,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -52,7 +53,7 @@ func (s *Proposals) Propose(ctx context.Context, p proposal.Proposal, r payment.
 	}
 	rules, refused := s.ruling(ctx)
 	d := sending{Dispatcher: s.Dispatcher, ruling: rules, refused: refused, notAfter: r.NotAfter}
-	p = proposal.New(p, r, s.Token, s.Network, s.Now())
+	p = proposal.New(p, r, s.Token, s.ChainID, s.Network, s.Now())
 	stored, err := s.Store.Proposal(ctx, p.Payment.ID)
 	switch {
 	case err == nil:
@@ -94,6 +95,8 @@ func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Reque
 		return ErrExpired
 	case !p.Required && !mayPay:
 		return apikey.ErrNotPermitted
+	case r.Key.OtherAsset:
+		return ErrOtherAsset
 	case !p.Required && r.NeedsApproval():
 		return ErrApprovalRequired
 	case r.Key.Guard > 0 && r.Entries != nil:
@@ -144,13 +147,17 @@ func FindProposal(ctx context.Context, in interface {
 // changes bounds how often other processes may change a proposal before a request gives up.
 const changes = 8
 
-// Approve approves a proposal by a key. A key approves nothing that it, or a rotation of it, has proposed. Errors are
-// ErrNoProposal, proposal.ErrOwn, ErrGuardedBatch and proposal.ErrEnded; proposal.ErrBeginning asks to repeat it.
-func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author) (proposal.Proposal, error) {
+// Approve approves a proposal by a key that pays some assets. A key approves nothing that it, or a rotation of it, has
+// proposed. Errors are ErrNoProposal, proposal.ErrOwn, ErrOtherAsset, ErrGuardedBatch and proposal.ErrEnded;
+// proposal.ErrBeginning asks to repeat it.
+func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (
+	proposal.Proposal, error) {
 	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
 		switch state := p.Payment.State; {
 		case p.By.Root == by.Root:
 			return p, proposal.ErrOwn
+		case !pays(p.Payment.Coin()):
+			return p, ErrOtherAsset
 		case by.Limits.Guard > 0 && p.Payment.Entries != nil:
 			return p, ErrGuardedBatch
 		case state.UsedUp():

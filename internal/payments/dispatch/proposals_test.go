@@ -84,6 +84,8 @@ func (d *desk) propose(changes ...func(*proposal.Proposal, *payment.Request)) (m
 	return made, err
 }
 
+func anyAsset(token.Coin) bool { return true }
+
 func free(p *proposal.Proposal, _ *payment.Request) { p.Required = false }
 
 // run lets due proposals be released, and returns the one of asked.
@@ -123,7 +125,7 @@ func TestProposalIsReleased(t *testing.T) {
 	}
 	d.run()
 	d.is("without an approval", proposal.StatusAwaiting)
-	must.Get(d.Approve(t.Context(), owner, name, checker))(t)
+	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
 	d.run()
 	d.is("before its time", proposal.StatusScheduled)
 	d.Pass(10*time.Minute - 1)
@@ -143,7 +145,7 @@ func TestProposalIsReleased(t *testing.T) {
 		again.Status() != proposal.StatusReleased {
 		t.Errorf("proposed again: %v, %v, %v", again, d.replayed, err)
 	}
-	if approved, err := d.Approve(t.Context(), owner, name, proposal.Author{Key: "key_3", Root: "key_3"}); err != nil ||
+	if approved, err := d.Approve(t.Context(), owner, name, proposal.Author{Key: "key_3", Root: "key_3"}, anyAsset); err != nil ||
 		approved.Approver.Key != "key_2" {
 		t.Errorf("approved once more: %+v, %v", approved.Approver, err)
 	}
@@ -205,9 +207,9 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 			func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
 		"the day is used up": {func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Units(1) }) },
 			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
-		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker))(t) },
+		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
 			"daily_limit_exceeded"},
-		"it needs an approval": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker))(t) },
+		"it needs an approval": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
 			"approval_required"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -251,23 +253,23 @@ func TestApproval(t *testing.T) {
 	d := newDesk(t, nil)
 	must.Get(d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.By.Root = "key_0" }))(t)
 	for _, own := range []proposal.Author{{Key: "key_1", Root: "key_0"}, {Key: "key_0", Root: "key_0"}, {Key: "key_9", Root: "key_0"}} {
-		if _, err := d.Approve(t.Context(), owner, name, own); !errors.Is(err, proposal.ErrOwn) {
+		if _, err := d.Approve(t.Context(), owner, name, own, anyAsset); !errors.Is(err, proposal.ErrOwn) {
 			t.Errorf("by %s: %v", own.Key, err)
 		}
 	}
 	other := webhook.Owner{Merchant: "mer_2", Mode: asked.Mode}
-	if _, err := d.Approve(t.Context(), other, name, checker); !errors.Is(err, dispatch.ErrNoProposal) {
+	if _, err := d.Approve(t.Context(), other, name, checker, anyAsset); !errors.Is(err, dispatch.ErrNoProposal) {
 		t.Errorf("by another merchant: %v", err)
 	}
 	d.Pass(time.Hour)
-	if _, err := d.Approve(t.Context(), owner, name, checker); !errors.Is(err, proposal.ErrEnded) {
+	if _, err := d.Approve(t.Context(), owner, name, checker, anyAsset); !errors.Is(err, proposal.ErrEnded) {
 		t.Errorf("after its end: %v", err)
 	}
 	d.is("after its end", proposal.StatusExpired)
 	if _, err := d.Cancel(t.Context(), owner, name); err != nil {
 		t.Errorf("cancelled after its end: %v", err)
 	}
-	if _, err := d.Approve(t.Context(), owner, name, maker); !errors.Is(err, proposal.ErrOwn) && err == nil {
+	if _, err := d.Approve(t.Context(), owner, name, maker, anyAsset); !errors.Is(err, proposal.ErrOwn) && err == nil {
 		t.Errorf("by its own key, after its end: %v", err)
 	}
 	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: token.Units(1)}})
@@ -276,7 +278,7 @@ func TestApproval(t *testing.T) {
 	must.OK(t, err)
 	limited := checker
 	limited.Limits.Guard = time.Hour
-	if _, err := d.Approve(t.Context(), owner, proposal.ID(p.Payment.ID), limited); !errors.Is(err, dispatch.ErrGuardedBatch) {
+	if _, err := d.Approve(t.Context(), owner, proposal.ID(p.Payment.ID), limited, anyAsset); !errors.Is(err, dispatch.ErrGuardedBatch) {
 		t.Errorf("a batch by a guarded key: %v", err)
 	}
 }
@@ -377,7 +379,7 @@ func TestWhoIsNotReleased(t *testing.T) {
 	d.terms.Suspended = "fraud"
 	d.run()
 	d.is("a suspended merchant", proposal.StatusScheduled)
-	d.terms = apikey.Terms{Maximum: token.Units(99)}
+	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(99)}}
 	if p := d.run(); p.Payment.State != payment.Proposed {
 		t.Errorf("above the merchant's maximum: %s", p.Payment.State)
 	}
@@ -408,7 +410,7 @@ func TestEventsAreNotLost(t *testing.T) {
 	d := newDesk(t, breaks("Announce#1", "Announce#3", "Announce#5"))
 	must.Get(d.propose())(t)
 	d.run()
-	must.Get(d.Approve(t.Context(), owner, name, checker))(t)
+	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
 	d.terms.Suspended = "so that it waits"
 	d.run()
 	must.Get(d.Cancel(t.Context(), owner, name))(t)

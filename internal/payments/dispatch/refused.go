@@ -24,7 +24,7 @@ func isRefusal(err error) bool {
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	var ceiling uint64
-	if err == nil {
+	if err == nil && !d.Nodes.Alone(len(views)) {
 		ceiling = d.Nodes.Mined(views) + d.Window
 	}
 	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
@@ -40,14 +40,35 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	return errors.Join(errNoKey, err)
 }
 
+// A search is for a wallet that can make a payment.
+type search struct {
+	tried    []token.Address
+	refusals []error // why each wallet so far cannot
+}
+
+// refused notes why a wallet cannot pay. reassign may have chosen it, or not.
+func (s *search) refused(by token.Address, err error) {
+	s.refusals = append(s.refusals, err)
+	if !slices.Contains(s.tried, by) {
+		s.tried = append(s.tried, by)
+	}
+}
+
+// needOf returns what a reservation for p needs, within its merchant's cap.
+func (d sending) needOf(p payment.Payment) wallet.Need {
+	need := store.NeedOf(p, d.Now())
+	need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
+	return need
+}
+
 // errNoWallet reports that no wallet that may be able to pay is left to try, or that enough were tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
 // reassign moves the payment to an untried wallet from which the token accepts it, and returns the stored payment,
-// which another process may have changed first. It returns errNoWallet if no wallet is left, and adds to refusals why
-// each tried wallet cannot pay. A crash after the write leaves a payment that the next request under its key
-// finishes. A reservation on the earlier wallet is then an orphan: check-receipts uses its nonce up with a no-op.
-func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
+// which another process may have changed first. It returns p and errNoWallet if no wallet is left. A crash after the
+// write leaves a payment that the next request under its key finishes. A reservation on the earlier wallet is then an
+// orphan: check-receipts uses its nonce up with a no-op.
+func (d sending) reassign(ctx context.Context, p payment.Payment, s *search) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
 	}
@@ -55,19 +76,17 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	need := store.NeedOf(p, d.Now())
-	need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
-	ids, short := d.candidates(ctx, wallets, need, *tried)
-	*refusals = append(*refusals, short...)
+	ids, short := d.candidates(ctx, wallets, d.needOf(p), s.tried)
+	s.refusals = append(s.refusals, short...)
 	for _, id := range ids {
-		if len(*tried) >= tries {
-			*refusals = append(*refusals, errMore)
+		if len(s.tried) >= tries {
+			s.refusals = append(s.refusals, errMore)
 			break
 		}
-		*tried = append(*tried, id.Address)
+		s.tried = append(s.tried, id.Address)
 		tx, err := d.simulate(ctx, id, p)
 		if err != nil {
-			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
+			s.refused(id.Address, fmt.Errorf("moving to %s: %w", id.Address, err))
 			if errors.Is(err, ErrInsufficient) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
@@ -84,7 +103,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 		}
 		return stored, nil
 	}
-	return payment.Payment{}, errNoWallet
+	return p, errNoWallet
 }
 
 // unable joins the reasons why no wallet can pay.

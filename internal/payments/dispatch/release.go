@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -33,8 +32,7 @@ const (
 type runOfReleases struct {
 	*Proposals
 	mu    sync.Mutex
-	terms map[string]apikey.Terms // of merchants, as they were read in this run
-	short token.Amount            // the least amount that the wallets could not cover in this run; zero: none
+	short map[token.Coin]token.Amount // the least amounts that the wallets could not cover in this run
 	out   int
 }
 
@@ -55,7 +53,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, err error) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
-	run := &runOfReleases{Proposals: s, terms: map[string]apikey.Terms{}}
+	run := &runOfReleases{Proposals: s, short: map[token.Coin]token.Amount{}}
 	var group errgroup.Group
 	group.SetLimit(releaseWidth)
 	for _, i := range order {
@@ -79,7 +77,7 @@ func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
 		return err
 	}
 	p = r.publish(ctx, p)
-	terms, err := r.termsOf(ctx, p.Payment.Merchant)
+	terms, err := r.Terms(ctx, p.Payment.Merchant)
 	switch state, now := p.Payment.State, r.Now(); {
 	case state.Signed() || state.UsedUp():
 		return nil
@@ -97,31 +95,18 @@ func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
 		return nil
 	}
 	request := p.Request()
-	request.Key.MerchantMaximum, request.Key.MerchantDaily = terms.Maximum, terms.Daily
+	limits := terms.Of(p.Asset)
+	request.Key.MerchantMaximum, request.Key.MerchantDaily = limits.Maximum, limits.Daily
 	return r.release(ctx, p, request)
 }
 
-func (r *runOfReleases) termsOf(ctx context.Context, merchant string) (apikey.Terms, error) {
-	r.mu.Lock()
-	terms, known := r.terms[merchant]
-	r.mu.Unlock()
-	if known {
-		return terms, nil
-	}
-	terms, err := r.Terms(ctx, merchant)
-	if err == nil {
-		r.mu.Lock()
-		r.terms[merchant] = terms
-		r.mu.Unlock()
-	}
-	return terms, err
-}
-
-// release makes the payment of a due proposal, or stores why not. Funds are asked for once in a run: an amount that
-// could not be covered stands for all that are not less.
+// release makes the payment of a due proposal, or stores why not. Funds are asked for once in a run and asset: an
+// amount that could not be covered stands for all that are not less.
 func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of payment.Request) error {
+	asset := p.Payment.Coin()
 	r.mu.Lock()
-	short := !r.short.IsZero() && !of.Amount.Less(r.short) && p.Payment.State == payment.Proposed
+	least, some := r.short[asset]
+	short := some && !of.Amount.Less(least) && p.Payment.State == payment.Proposed
 	r.mu.Unlock()
 	err := error(ErrInsufficient)
 	if !short {
@@ -129,8 +114,8 @@ func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of pay
 	}
 	if errors.Is(err, ErrInsufficient) && !short {
 		r.mu.Lock()
-		if r.short.IsZero() || of.Amount.Less(r.short) {
-			r.short = of.Amount
+		if least, some = r.short[asset]; !some || of.Amount.Less(least) {
+			r.short[asset] = of.Amount
 		}
 		r.mu.Unlock()
 	}

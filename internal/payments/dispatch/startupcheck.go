@@ -204,6 +204,9 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 // another program did, or the tables have lost the payments.
 func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
+	if err == nil && d.Nodes.Alone(len(views)) {
+		err = fmt.Errorf("%w: one node alone does not tell what a new wallet has", chain.ErrUnavailable)
+	}
 	if err != nil {
 		return wallet.Wallet{}, err
 	}

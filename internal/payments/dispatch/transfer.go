@@ -111,71 +111,79 @@ func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request)
 
 // offer does everything that can fail before a transfer is stored.
 func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t Transfer, coin token.Token) (payment.Payment, error) {
-	if d.refused != nil {
-		return payment.Payment{}, d.refused
-	}
-	wallets, err := d.registry(ctx, justRead)
+	w, err := d.source(ctx, t)
 	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
-	}
-	from, _ := wallets.Find(t.From)
-	to, _ := wallets.Find(t.To)
-	switch {
-	case from.State != wallet.Active && from.State != wallet.Funding && from.State != wallet.Draining:
-		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
-	case t.Call != nil && !t.Ether:
-		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
-	case t.Ether && d.GasUnit > 0 && (t.Call == nil || !t.Amount.IsZero()):
-		return payment.Payment{}, fmt.Errorf("%w: gas is paid in %s on this chain, and there is no ether: move %s", ErrUnavailable,
-			d.Token.Symbol, d.Token.Symbol)
-	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
-		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
-	}
-	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
-	w, err := d.Store.Wallet(ctx, from.ID)
-	var unopened error
-	if errors.Is(err, wallet.ErrUnknown) { // it has never paid
-		unopened = d.compareAll(ctx)
-		w, err = d.Store.Wallet(ctx, from.ID)
+	all, has, unit := t.Amount.IsZero() && t.Call == nil, w.Balance, "units"
+	if t.Ether {
+		has, unit = w.Gas, "wei"
 	}
-	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, unopened, err)
-	}
-	all := t.Amount.IsZero() && t.Call == nil
 	switch {
-	case all && !t.Ether:
-		r.Amount = w.Balance
-	case all && !w.Gas.IsZero():
-		r.Amount = token.Units(1) // until the fee is known
-	}
-	if r.Amount.IsZero() && t.Call == nil {
+	case all && has.IsZero():
 		return payment.Payment{}, fmt.Errorf("%w: %s has nothing to spend", ErrInsufficient, t.From)
+	case all && t.Ether:
+		r.Amount = token.Units(1) // until the fee is known
+	case all:
+		r.Amount = has
 	}
 	p := payment.New(id, r, coin, d.Network, d.Now())
 	tx, err := d.simulate(ctx, w.ID, p)
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	if all && !t.Ether {
-		fee, _ := tx.Takes(token.Amount{})
-		if r.Amount = w.Balance.Sub(fee.ScaleUp(feeRoom, 1)); r.Amount.IsZero() {
-			return payment.Payment{}, fmt.Errorf("%w: %s has %s units to spend, less than %d times the fee", ErrInsufficient, t.From, w.Balance,
+	if all {
+		tx.Value = token.Amount{}
+		fee, wei := tx.Takes(token.Amount{})
+		if t.Ether {
+			fee = wei
+		}
+		if r.Amount = has.Sub(fee.ScaleUp(feeRoom, 1)); r.Amount.IsZero() {
+			return payment.Payment{}, fmt.Errorf("%w: %s has %s %s to spend, less than %d times the fee", ErrInsufficient, t.From, has, unit,
 				feeRoom)
 		}
 		p = payment.New(id, r, coin, d.Network, d.Now())
-		tx.Data = d.call(p, t.From).Data
-	}
-	if all && t.Ether {
-		tx.Value = token.Amount{}
-		if tx.Value = w.Gas.Sub(tx.Cost().ScaleUp(feeRoom, 1)); tx.Value.IsZero() {
-			return payment.Payment{}, fmt.Errorf("%w: %s has %s wei to spend, less than %d times the fee", ErrInsufficient, t.From, w.Gas, feeRoom)
-		}
-		r.Amount = tx.Value
-		p = payment.New(id, r, coin, d.Network, d.Now())
+		call := d.call(p, t.From)
+		tx.Value, tx.Data = call.Value, call.Data
 	}
 	return p.AssignedTo(t.From, tx), nil
+}
+
+// source returns t's wallet, opened if it has never paid, or why t must not be made.
+func (d sending) source(ctx context.Context, t Transfer) (wallet.Wallet, error) {
+	if d.refused != nil {
+		return wallet.Wallet{}, d.refused
+	}
+	wallets, err := d.registry(ctx, justRead)
+	if err != nil {
+		return wallet.Wallet{}, errors.Join(ErrUnavailable, err)
+	}
+	from, _ := wallets.Find(t.From)
+	to, _ := wallets.Find(t.To)
+	switch {
+	case from.State != wallet.Active && from.State != wallet.Funding && from.State != wallet.Draining:
+		return wallet.Wallet{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
+	case t.Call != nil && !t.Ether:
+		return wallet.Wallet{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
+	case t.Ether && d.GasUnit > 0 && (t.Call == nil || !t.Amount.IsZero()):
+		return wallet.Wallet{}, fmt.Errorf("%w: gas is paid in %s on this chain, and there is no ether: move %s", ErrUnavailable,
+			d.Token.Symbol, d.Token.Symbol)
+	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
+		return wallet.Wallet{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
+	}
+	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
+		return wallet.Wallet{}, err
+	}
+	w, err := d.Store.Wallet(ctx, from.ID)
+	var unopened error
+	if errors.Is(err, wallet.ErrUnknown) {
+		unopened = d.compareAll(ctx)
+		w, err = d.Store.Wallet(ctx, from.ID)
+	}
+	if err != nil {
+		return wallet.Wallet{}, errors.Join(ErrUnavailable, unopened, err)
+	}
+	return w, nil
 }
 
 func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) {

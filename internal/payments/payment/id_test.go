@@ -72,6 +72,7 @@ func TestFingerprint(t *testing.T) {
 			To: token.Address{19: rapid.ByteRange(0, 2).Draw(t, "to")}, Amount: token.Units(rapid.Uint64Range(0, 3).Draw(t, "amount")),
 			Reference: small.Draw(t, "reference"), Metadata: rapid.MapOfN(small, small, 0, 3).Draw(t, "metadata"),
 			Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
+			Asset: token.Coin{ChainID: rapid.Uint64Range(0, 1).Draw(t, "chain"), Contract: token.Address{19: rapid.ByteRange(0, 1).Draw(t, "asset")}},
 		}
 	})
 	plain, named, other := asked, asked, asked
@@ -81,7 +82,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := requests.Draw(t, "a"), requests.Draw(t, "b")
-		same := a.To == b.To && a.Amount == b.Amount && a.Reference == b.Reference && len(a.Metadata) == len(b.Metadata)
+		same := a.To == b.To && a.Amount == b.Amount && a.Reference == b.Reference && a.Asset == b.Asset && len(a.Metadata) == len(b.Metadata)
 		for name, value := range a.Metadata {
 			other, ok := b.Metadata[name]
 			same = same && ok && other == value
@@ -104,7 +105,10 @@ func TestBatch(t *testing.T) {
 	}
 	named, single, seen := one, of(one), map[string]string{}
 	named.Reference, single.Entries = "r", nil
+	elsewhere, there := of(one), single
+	elsewhere.Asset.ChainID, there.Asset.ChainID = 1, 1
 	for name, r := range map[string]payment.Request{"one payment": single, "a batch of one": of(one),
+		"of another asset": elsewhere, "one of another asset": there,
 		"with a reference": of(named), "two": of(one, two), "the other way round": of(two, one)} {
 		if other := seen[r.Fingerprint()]; other != "" {
 			t.Errorf("%s means the same as %s", name, other)

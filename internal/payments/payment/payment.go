@@ -164,6 +164,11 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 	return p
 }
 
+// Coin returns the asset of the payment's transaction.
+func (p Payment) Coin() token.Coin {
+	return token.Coin{ChainID: p.Tx.ChainID, Contract: p.Token.Contract}
+}
+
 // Ether reports whether the payment moves ether, not the stablecoin.
 func (p Payment) Ether() bool { return p.Token == Ether }
 

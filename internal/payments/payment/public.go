@@ -36,6 +36,7 @@ type Public struct {
 	AmountText    string            `json:"amount_text"`
 	Key           *string           `json:"idempotency_key"` // null until a recovered payment is asked for again
 	FeeText       *string           `json:"network_fee_text"`
+	Asset         string            `json:"asset"` // of the signed transaction, by its CAIP-19 name
 }
 
 // A PublicEntry is an entry of a batch as merchants see it.
@@ -56,6 +57,7 @@ func (p Payment) Public() Public {
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), FeeUnit: p.feeUnit(),
 		AmountText: p.Amount.String(), Key: given(p.IdempotencyKey), FeeText: token.Text(p.Fee),
+		Asset: p.Coin().String(),
 	}
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}

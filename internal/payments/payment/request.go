@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -18,6 +19,7 @@ type Request struct {
 	To             token.Address     // zero in a batch of several entries
 	Amount         token.Amount      // of all entries together
 	Entries        []Entry           // of a batch; nil: one payment
+	Asset          token.Coin        // zero: the stack's default
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
@@ -30,7 +32,9 @@ type Request struct {
 type KeyLimits struct {
 	Maximum token.Amount `json:"max_amount,omitzero"` // of one payment; zero: none
 	Daily   DailyLimit   `json:"daily,omitzero"`      // of the key; zero: none
-	Book    bool         `json:"book,omitzero"`       // only active entries of the merchant's address book are paid
+	// The key does not pay the request's asset.
+	OtherAsset bool `json:"-"`
+	Book       bool `json:"book,omitzero"` // only active entries of the merchant's address book are paid
 	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
 	Guard time.Duration `json:"guard,omitzero"`
 	// Above it a payment (a batch: its total) is made from an approved proposal only; zero: none.
@@ -42,10 +46,14 @@ type KeyLimits struct {
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.
 type DailyLimit struct {
-	Key    string       `json:"key,omitzero"`    // "key_…"; empty: the merchant
+	// "key_…"; empty: the merchant; an asset's name: the merchant in an asset that is not the default
+	Key    string       `json:"key,omitzero"`
 	Amount token.Amount `json:"amount,omitzero"` // in all; zero: any
 	Count  uint64       `json:"count,omitzero"`  // of payments; zero: any
 }
+
+// OfKey reports whether l is the limit of a key.
+func (l DailyLimit) OfKey() bool { return strings.HasPrefix(l.Key, "key_") }
 
 // Outputs returns the entries of a batch, or the one payment as the only one.
 func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }
@@ -77,8 +85,8 @@ func (r Request) GuardID(chainID uint64, asset token.Address) string {
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount, reference and metadata, or entries in their
-// order, in any order of fields and spelling of numbers. Two requests under one key must have the same one. A batch
-// of one is another request than one payment.
+// order, in any order of fields and spelling of numbers, and an asset that is not the default. Two requests under one
+// key must have the same one. A batch of one is another request than one payment.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
@@ -88,6 +96,9 @@ func (r Request) Fingerprint() string {
 			amount := e.Amount.Bytes32()
 			parts = append(parts, string(e.To[:]), string(amount[:]), e.Reference)
 		}
+	}
+	if r.Asset != (token.Coin{}) {
+		parts = append([]string{"asset", r.Asset.String()}, parts...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		parts = append(parts, name, r.Metadata[name])

@@ -66,6 +66,7 @@ type Proposal struct {
 	By            Author        `json:"by"`
 	Approver      Author        `json:"approver,omitzero"`
 	Required      bool          `json:"required,omitempty"` // it waits for an approval
+	Asset         token.Coin    `json:"asset,omitzero"`     // of the request; zero: the stack's default
 	DifferentFrom chain.Hash    `json:"different_from,omitzero"`
 	NotBefore     time.Time     `json:"not_before,omitzero"` // zero: none was given
 	Life          time.Duration `json:"life"`                // from the later of CreatedAt and NotBefore
@@ -93,11 +94,12 @@ func Payment(id string) payment.ID {
 	return ""
 }
 
-// New returns p, not yet stored, whose payment answers r. Its fields from By to Life are given.
-func New(p Proposal, r payment.Request, coin token.Token, network string, now time.Time) Proposal {
+// New returns p, not yet stored, whose payment answers r on a chain. Its fields By, Required, NotBefore and Life are given.
+func New(p Proposal, r payment.Request, coin token.Token, chainID uint64, network string, now time.Time) Proposal {
 	p.Payment = payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, network, now)
 	p.Payment.State, p.Payment.Proposal, p.Payment.Guarded = payment.Proposed, true, false
-	p.DifferentFrom, p.By.Limits = r.DifferentFrom, r.Key
+	p.Payment.Tx.ChainID = chainID
+	p.Asset, p.DifferentFrom, p.By.Limits = r.Asset, r.DifferentFrom, r.Key
 	p.CreatedAt = p.Payment.CreatedAt
 	return p.changed(Created, now)
 }
@@ -153,8 +155,8 @@ func (p Proposal) Request() payment.Request {
 		limits.Book, limits.Guard, limits.ApproveAbove = own.Book || limits.Book, max(own.Guard, limits.Guard), token.Amount{}
 	}
 	return payment.Request{
-		Merchant: of.Merchant, Mode: of.Mode, IdempotencyKey: of.IdempotencyKey, To: of.To, Amount: of.Amount, Entries: of.Entries,
-		Reference: of.Reference, Metadata: of.Metadata, Key: limits, DifferentFrom: p.DifferentFrom,
+		Merchant: of.Merchant, Mode: of.Mode, IdempotencyKey: of.IdempotencyKey, Asset: p.Asset, To: of.To, Amount: of.Amount,
+		Entries: of.Entries, Reference: of.Reference, Metadata: of.Metadata, Key: limits, DifferentFrom: p.DifferentFrom,
 	}
 }
 

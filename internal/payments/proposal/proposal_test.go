@@ -22,7 +22,7 @@ func proposed(change func(*proposal.Proposal, *payment.Request)) proposal.Propos
 	p := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour}
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(5)}
 	change(&p, &r)
-	return proposal.New(p, r, token.Token{Symbol: "USDC"}, "base", noon)
+	return proposal.New(p, r, token.Token{Symbol: "USDC"}, 1, "base", noon)
 }
 
 func same(*proposal.Proposal, *payment.Request) {}

@@ -44,6 +44,7 @@ type PublicRequest struct {
 	Reference     *string           `json:"reference"`
 	Metadata      map[string]string `json:"metadata"`
 	Payments      []PublicEntry     `json:"payments"` // of a batch
+	Asset         string            `json:"asset"`
 }
 
 // A PublicEntry is an entry of a batch.
@@ -67,7 +68,7 @@ func (p Proposal) Public() Public {
 	of := p.Payment.Public()
 	v := Public{
 		ID: ID(p.Payment.ID), Status: p.Status(), Key: p.Payment.IdempotencyKey, CreatedBy: p.By.Key,
-		Request:   PublicRequest{of.Amount, of.WalletAddress, of.To, of.Reference, of.Metadata, nil},
+		Request:   PublicRequest{of.Amount, of.WalletAddress, of.To, of.Reference, of.Metadata, nil, of.Asset},
 		ExpiresAt: payment.Time(p.ExpiresAt()), Version: p.Version,
 		CreatedAt: payment.Time(p.CreatedAt), UpdatedAt: payment.Time(p.UpdatedAt),
 	}

@@ -141,7 +141,7 @@ func TestRecoverProposals(t *testing.T) {
 			}
 			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test",
 				IdempotencyKey: "order-1",
-				To:             fakechain.Payee(0), Amount: amount}, coin, "test", time.Now())
+				To:             fakechain.Payee(0), Amount: amount}, coin, 1, "test", time.Now())
 			must.Get(tables.Propose(t.Context(), held))(t)
 			to := held
 			switch name {

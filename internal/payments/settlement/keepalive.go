@@ -14,12 +14,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is the most transactions that a round sends to one node again. It also stops after a block's time: a silent
-// node must not hold up the others.
+// resends is the most transactions that a round sends to one node again, within a block's time.
 const resends = 64
 
-// keepAlive keeps unmined transactions in the nodes' pools, and raises their fees when they have
-// waited too long and the market has gone up.
+// keepAlive keeps unmined transactions in the nodes' pools, and raises fees that the market has overtaken.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.Nodes.Mined(p.views)
 	waiting := p.waiting(count)
@@ -30,7 +28,6 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	return cmp.Or(p.resendAll(ctx, waiting), err)
 }
 
-// waiting returns the pending transactions from a nonce on that have bytes.
 func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 	for _, s := range p.pendingTxs {
 		if s.Nonce >= from && len(s.Raw) > 0 {
@@ -97,8 +94,8 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			return
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
-			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class,
-				"reply", reply.Detail)
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+				"class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			r.held[s.Nonce], r.taken = true, true
 		}
@@ -113,8 +110,7 @@ func (p *pass) recover(ctx context.Context) error {
 	return p.repause(ctx, "")
 }
 
-// repause pauses the wallet, or ends its pause, unless an operator or another run
-// has changed its pause since the pass read it.
+// repause pauses the wallet, or ends its pause, unless others have changed its pause since the pass read it.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
 	if errors.Is(err, store.ErrChanged) {
@@ -145,8 +141,8 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 				class = chain.Replacement // a node calls the bytes known, but no pool has had them for BumpAfter
 			}
 		}
+		var err error
 		if market == (chain.Market{}) {
-			var err error
 			if market, err = p.Nodes.Fees(ctx); err != nil {
 				return err
 			}
@@ -154,7 +150,8 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		bumped, err := (&bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}).store(ctx)
+		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}
+		bumped, err := next.store(ctx)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
@@ -171,8 +168,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		p.report.Bumps++
 		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount))
 		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
-		waiting[i] = bumped
-		p.pendingTxs[slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == s.Nonce })] = bumped // for reconcile
+		waiting[i], p.pendingTxs[p.pending(s.Nonce)] = bumped, bumped // for reconcile too
 		p.rebroadcast(ctx, bumped)
 	}
 	return nil
@@ -185,8 +181,8 @@ var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.Fee
 // rebroadcast sends an attempt to every node, also to nodes whose pools hold the nonce, and returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
-	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap",
-		s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
+		"tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 	return reply
 }
 
@@ -223,12 +219,10 @@ func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 		return wallet.PendingTx{}, errSame
 	case b.tx.Noop():
 		return b.storeNoop(ctx)
-	default:
-		return b.storePayment(ctx)
 	}
+	return b.storePayment(ctx)
 }
 
-// storeNoop stores the next attempt at a nonce without a payment.
 func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
 	tx := b.priced(b.noop(ctx))
 	if !b.better(tx) {
@@ -242,7 +236,6 @@ func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
 	return bumped, b.Store.BumpNoop(ctx, bumped)
 }
 
-// storePayment stores the next attempt at a payment.
 func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	stored, err := b.Store.Payment(ctx, b.tx.Payment)
 	if err != nil {
@@ -263,8 +256,8 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 		hopeless = hopeless || b.class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
-		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address, "payment", b.tx.Payment,
-			"nonce", b.tx.Nonce)
+		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address,
+			"payment", b.tx.Payment, "nonce", b.tx.Nonce)
 		tx, again = b.noop(ctx), stored.Cancel
 	}
 	tx = b.priced(tx)
@@ -282,14 +275,12 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	return store.PendingTxOf(bumped), b.Store.AddAttempt(ctx, bumped)
 }
 
-// noop returns a no-op for the nonce.
 func (b *bump) noop(ctx context.Context) chain.Tx {
 	tx := b.Nodes.Noop(ctx, b.ChainID, b.tx.Address, b.tx.Fees)
 	tx.L1Fee, tx.GasUnit = b.market.L1Reserve(tx), b.GasUnit
 	return tx
 }
 
-// priced returns tx with the fees of the next attempt.
 func (b *bump) priced(tx chain.Tx) chain.Tx {
 	b.same = errDear
 	limit := b.limit(b.tx, b.coins, tx, b.alone)
@@ -309,7 +300,6 @@ func (b *bump) priced(tx chain.Tx) chain.Tx {
 	return tx
 }
 
-// better reports whether a priced tx has a better chance than the last attempt.
 func (b *bump) better(tx chain.Tx) bool {
 	coin, gas := tx.Takes(b.coins)
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
@@ -340,9 +330,8 @@ func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone 
 		return token.Units(1) // zero would be no limit
 	case p.FeeLimit.IsZero() || affordable.Less(p.FeeLimit):
 		return affordable
-	default:
-		return p.FeeLimit
 	}
+	return p.FeeLimit
 }
 
 // noPaymentAfter reports whether every later nonce is a no-op's: none is reserved, and none pays.

@@ -20,7 +20,6 @@ type memory struct {
 	disputed []chain.Hash       // in the last round
 }
 
-// recall begins the pass with its run's memory.
 func (p *pass) recall(m memory) {
 	p.pendingTxs, p.claimed, p.last, p.disputedBefore = m.txs, m.until, m.seen, m.disputed
 	if n := len(m.txs); n > 0 {

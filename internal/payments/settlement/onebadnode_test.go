@@ -168,6 +168,24 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 	}
 }
 
+// TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise that,
+// nor its ceiling.
+func TestOneNodeAnswersAlone(t *testing.T) {
+	for balance, want := range map[uint64]token.Amount{1 << 61: funds.Balance.Sub(token.Units(100)), 50: token.Units(50)} {
+		w := newWorld(t, nil)
+		w.commit("a", 0)
+		w.three(bad{})
+		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", deaf: true}, bad{Node: w.peer, name: "c", deaf: true},
+			bad{Node: w, name: "bad", account: func(a *chain.Account) {
+				a.Mined, a.Balance, a.Gas = 1, token.Units(balance), token.Units(1<<61)
+			}}}
+		must.Get(w.round())(t)
+		if r := w.record(); r.Balance != want || r.Gas != funds.Gas.Sub(token.Units(210)) || r.Ceiling != 64 {
+			t.Errorf("%d coins: the wallet may spend %s and %s wei below %d", balance, r.Balance, r.Gas, r.Ceiling)
+		}
+	}
+}
+
 // TestOneNodeMiscounts: one node of three that counts nonces in flight, or none, neither stops
 // resending and raising fees, nor moves the ceiling. It gets the bytes that it lacks.
 func TestOneNodeMiscounts(t *testing.T) {
@@ -368,6 +386,24 @@ func TestOneNodeTakesABlockBack(t *testing.T) {
 		if confirmed := report.Confirmed == 1; confirmed != (nodes == 3) || (report.Undecided == 1) == confirmed ||
 			!strings.Contains(log.String(), `it takes back a final block" node=bad`) {
 			t.Errorf("%d nodes: %+v, %s", nodes, report, log)
+		}
+	}
+}
+
+// TestNodesChangeChains: nodes that call less final than when the round began have counted at a block of another chain.
+// A nonce that they call final gets no owner then, so next_nonce does not pass it.
+func TestNodesChangeChains(t *testing.T) {
+	for _, recedes := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.mined, w.settled = 2, 2
+		asks := 0
+		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", head: func(h *chain.Head) {
+			if asks++; recedes && asks == 1 {
+				h.Final++
+			}
+		}}}
+		if _, err := w.round(); (err != nil) != recedes || w.record().NextNonce != map[bool]uint64{false: 2, true: 0}[recedes] {
+			t.Errorf("recedes: %t: next nonce %d, %v", recedes, w.record().NextNonce, err)
 		}
 	}
 }

@@ -93,8 +93,7 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, then the pending transactions that the run does not remember. It counts
-// those that do not decode.
+// read reads the wallet, then the pending transactions that the run does not remember.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
@@ -110,7 +109,6 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	return unreadable, nil
 }
 
-// busy reports whether a nonce of the wallet is reserved or has a pending transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
 // unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet again: a handler that
@@ -150,7 +148,6 @@ func (p *pass) steps(ctx context.Context) error {
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
-// tally changes the report under its lock.
 func (p *pass) tally(change func(*Report)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,21 +171,22 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	if !sure {
 		return true, p.resendAll(ctx, p.waiting(0))
 	}
+	of, next := p.wallet.Address, fresh.NextNonce
 	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
-		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
+		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", of, "count", count, "next_nonce", next)
 	} else {
-		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
-		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "err", err)
+		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
+		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
 		if err := cmp.Or(p.suspectAll(ctx, reason), p.pause(ctx, p.wallet.ID, reason)); err != nil {
 			return false, err
 		}
 	}
 	counted := p.Nodes.Counted(p.views, p.final().silent)
-	if counted <= fresh.NextNonce { // too few nodes agree to use up nonces
+	if counted <= next { // too few nodes agree to use up nonces
 		return true, errors.Join(p.settle(ctx), p.resendAll(ctx, p.waiting(0)))
 	}
-	if err := p.fillGaps(ctx, fresh.NextNonce, counted); err != nil {
+	if err := p.fillGaps(ctx, next, counted); err != nil {
 		return false, err
 	}
 	// Last, since no later run finds those transactions once next_nonce is raised.
@@ -267,11 +265,11 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 // every payment behind it. For a wallet whose key is gone it fails until all are final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
-	if err != nil {
-		return err
+	if err == nil && !p.steady(ctx) {
+		err = errors.New("nodes call less final than when the round began")
 	}
-	if p.unusable != nil {
-		return p.unusable
+	if err = cmp.Or(err, p.unusable); err != nil {
+		return err
 	}
 	for nonce := max(first, settled); nonce < below; nonce++ {
 		if _, err := p.storeNoop(ctx, nonce); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -28,7 +29,8 @@ func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	for _, view := range p.views {
 		p.seen.Sent = max(p.seen.Sent, view.Pending)
 	}
-	mined := slices.DeleteFunc(slices.Clone(p.pendingTxs), func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined })
+	beyond := func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined }
+	mined := slices.DeleteFunc(slices.Clone(p.pendingTxs), beyond)
 	return abreast(mined, func(tx wallet.PendingTx) error {
 		counts, err := p.count(ctx, tx, last, receipts)
 		p.mu.Lock()
@@ -52,12 +54,9 @@ func (p *pass) knownBelow() uint64 {
 	if p.report.Unreadable > 0 {
 		return 0
 	}
-	below, pending := p.wallet.NextNonce, map[uint64]bool{}
-	for _, tx := range p.pendingTxs {
-		pending[tx.Nonce] = true
-	}
+	below := p.wallet.NextNonce
 	for _, r := range p.wallet.Reservations {
-		if !pending[r.Nonce] {
+		if p.pending(r.Nonce) < 0 {
 			below = min(below, r.Nonce)
 		}
 	}
@@ -80,8 +79,7 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports whether a payment that also has a no-op was paid: whether enough nodes to confirm it have a receipt of
-// an attempt that pays.
+// paid reports whether enough nodes to confirm a payment that has a no-op have a receipt of an attempt that pays.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {
@@ -113,9 +111,12 @@ func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID,
 	if err != nil {
 		return false, fmt.Errorf("writing that %s is mined: %w", id, err)
 	}
-	err = p.Events.Publish(ctx, webhook.Event{Merchant: stored.Merchant, Mode: stored.Mode, ID: e.ID, Type: e.Type, At: stored.MinedAt,
-		Body: e.Body})
+	err = p.publish(ctx, stored, e, stored.MinedAt)
 	return err == nil, err
+}
+
+func (p *pass) publish(ctx context.Context, of payment.Payment, e payment.Event, at time.Time) error {
+	return p.Events.Publish(ctx, webhook.Event{Merchant: of.Merchant, Mode: of.Mode, ID: e.ID, Type: e.Type, At: at, Body: e.Body})
 }
 
 // A named is the answer of Events.Named for payment.mined.
@@ -142,7 +143,6 @@ func (p *pass) namedBy(ctx context.Context, merchant string) named {
 	return read()
 }
 
-// setWaits sets why the lowest nonce is not mined.
 func (p *pass) setWaits(why payment.Progress) {
 	if p.seen != nil {
 		p.seen.Waits = why

@@ -41,7 +41,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.report.Wallets = append(p.report.Wallets, funds)
 	for try := 0; err == nil && try < reconcileTries; try++ {
 		coin, gas := p.spendable(ctx, held)
-		if coin == p.wallet.Balance && gas == p.wallet.Gas && maps.Equal(held.perMerchant, p.wallet.PerMerchant) && p.wallet.Damaged == "" {
+		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == ""
+		if same && maps.Equal(held.perMerchant, p.wallet.PerMerchant) {
 			break
 		}
 		if err = p.Store.Reconcile(ctx, p.wallet, coin, gas, held.perMerchant, p.seen); err == nil {
@@ -83,28 +84,32 @@ func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 }
 
 // spendable returns the amounts that enough nodes allow. Nodes that lag, and uncertain conclusions, do not count. If
-// none counts, the stored amounts stay.
+// none counts, the stored amounts stay. A node alone may lower them.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
-	sure := slices.DeleteFunc(p.conclude(ctx, held), func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) })
+	unsure := func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) }
+	sure := slices.DeleteFunc(p.conclude(ctx, held), unsure)
 	if len(sure) == 0 {
 		return p.wallet.Balance, p.wallet.Gas
+	}
+	if p.Nodes.Alone(len(sure)) {
+		sure = append(sure, conclusion{View: sure[0].View, coin: p.wallet.Balance, gas: p.wallet.Gas})
 	}
 	coin = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.coin })
 	gas = chain.AtLeast(p.Nodes, sure, func(c conclusion) token.Amount { return c.gas })
 	for _, c := range sure {
 		if c.coin.ScaleUp(2, 1).Less(coin) || c.gas.ScaleUp(2, 1).Less(gas) {
-			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined, "balance", c.Balance, "gas", c.Gas)
+			c.Doubt(ctx, p.Log, "less than half of the balance", "wallet", p.wallet.Address, "count", c.Mined,
+				"balance", c.Balance, "gas", c.Gas)
 		}
 	}
 	return coin, gas
 }
 
-// allOwned reports whether every nonce that a re-organisation may give back has an owner, which resends its
-// transaction.
+// allOwned reports whether every nonce that a re-organisation may give back has an owner.
 func (p *pass) allOwned(ctx context.Context) bool {
 	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	_, err := p.tied(ctx, used)
-	return err == nil
+	return err == nil && p.steady(ctx)
 }
 
 // moveCeiling moves the ceiling to the mined count plus the window, but not below next_nonce. A
@@ -113,7 +118,7 @@ func (p *pass) moveCeiling(ctx context.Context, mined uint64) error {
 	switch ceiling := mined + p.Window; {
 	case p.unusable != nil:
 		return nil
-	case ceiling > p.wallet.Ceiling:
+	case ceiling > p.wallet.Ceiling && !p.Nodes.Alone(len(p.views)):
 		return p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling)
 	case max(ceiling, p.wallet.NextNonce) < p.wallet.Ceiling:
 		return p.Store.LowerCeiling(ctx, p.wallet.ID, ceiling)

@@ -75,20 +75,18 @@ func (p *pass) refill(ctx context.Context) {
 				poor = append(poor, c.View)
 			}
 		}
-		if seen, ok := p.Nodes.Seen(poor); ok && !mark.Amount.IsZero() {
-			p.ask(ctx, ether, seen)
+		seen, ok := p.Nodes.Seen(poor)
+		if !ok || mark.Amount.IsZero() {
+			return
+		}
+		if err := p.Refiller.Refill(ctx, p.wallet.Address, ether, seen); err != nil {
+			p.report.Unfilled++
+			p.Log.WarnContext(ctx, "wallet not refilled", "wallet", p.wallet.Address, "ether", ether, "err", err)
 		}
 	}
 	low(p.Refills.Token, false, func(c conclusion) token.Amount { return c.coin })
 	if p.GasUnit == 0 {
 		low(p.Refills.Ether, true, func(c conclusion) token.Amount { return c.gas })
-	}
-}
-
-func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
-	if err := p.Refiller.Refill(ctx, p.wallet.Address, ether, seen); err != nil {
-		p.report.Unfilled++
-		p.Log.WarnContext(ctx, "wallet not refilled", "wallet", p.wallet.Address, "ether", ether, "err", err)
 	}
 }
 
@@ -105,7 +103,6 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 // mostRefills is the highest number of refills in a report.
 const mostRefills = 100
 
-// times returns how often one amount can be taken from another, up to mostRefills.
 func times(has, each token.Amount) (n uint64) {
 	for n < mostRefills && !has.Less(each) {
 		n, has = n+1, has.Sub(each)

@@ -40,7 +40,6 @@ type Spent struct {
 	Fee    token.Amount // wei
 }
 
-// spend records the fee of a settled transaction, if known.
 func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
 	if fee != nil {
 		r.Spent = append(r.Spent, Spent{s.Address, s.Noop(), *fee})
@@ -56,7 +55,6 @@ type Funds struct {
 	Gap     uint64       // nonces given out and not mined
 }
 
-// add adds another wallet of the same round.
 func (r *Report) add(o Report) {
 	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
 	r.Confirmed += o.Confirmed
@@ -80,8 +78,7 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next adds a later round: it adds the counters, replaces the gauges, and keeps the balances
-// of wallets that the round skipped.
+// next adds a later round: counters add up, gauges are replaced, balances of skipped wallets stay.
 func (r *Report) next(round Report) {
 	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle

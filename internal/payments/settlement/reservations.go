@@ -30,10 +30,13 @@ func (p *pass) finishReservations(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reserved returns the payments that hold a reservation, in nonce order.
 func (p *pass) reserved() []payment.ID {
 	held := p.wallet.Reservations
 	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
+}
+
+func (p *pass) pending(nonce uint64) int {
+	return slices.IndexFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce == nonce })
 }
 
 // finishReservation stores the pending transaction of a reservation, and releases the reservation. A crash in between
@@ -53,7 +56,7 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 // useNonce returns the pending transaction of a reserved nonce, and stores it unless one is stored. It returns nil if
 // another process was faster: the next round finds that process's transaction.
 func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
-	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
+	if i := p.pending(nonce); i >= 0 {
 		return &p.pendingTxs[i], nil
 	}
 	stored, err := p.Store.Payment(ctx, id)
@@ -78,11 +81,10 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:
 		return p.orphan(ctx, id, nonce)
-	default:
-		// It was committed at this nonce, and its pending transaction is gone because it ended.
-		pendingTx := store.PendingTxOf(stored)
-		return &pendingTx, nil
 	}
+	// It was committed at this nonce, and its pending transaction is gone because it ended.
+	pendingTx := store.PendingTxOf(stored)
+	return &pendingTx, nil
 }
 
 // orphan uses up a reserved nonce that its payment will not use. It marks the reservation first: otherwise a handler

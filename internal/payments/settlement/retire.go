@@ -14,11 +14,10 @@ import (
 // watchEvery is how often a run asks the chain about a retired wallet.
 const watchEvery = 24 * time.Hour
 
+// Errors of Retire.
 var (
-	// ErrNotDraining reports a wallet that new payments may still use.
-	ErrNotDraining = errors.New("the wallet is not draining")
-	// ErrUnsettled reports a wallet with something under way.
-	ErrUnsettled = errors.New("the wallet is not settled")
+	ErrNotDraining = errors.New("the wallet is not draining") // new payments may still use it
+	ErrUnsettled   = errors.New("the wallet is not settled")  // something is under way
 )
 
 // Retire ends the life of a draining wallet. It returns ErrUnsettled unless the wallet has no reservation and no
@@ -58,7 +57,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	w, err := s.Store.Wallet(ctx, id)
 	if errors.Is(err, wallet.ErrUnknown) {
 		if settled > 0 {
-			return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
+			return fmt.Errorf("%w: %d of its transactions are final, and the tables have no record", ErrUnsettled, settled)
 		}
 		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
@@ -77,16 +76,16 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	if stolen {
 		txs = slices.DeleteFunc(txs, wallet.PendingTx.Noop)
 	}
-	ahead := slices.ContainsFunc(views, func(v chain.View) bool { return v.Mined != w.NextNonce || v.Pending != w.NextNonce })
-	if len(w.Reservations)+len(txs)+unreadable > 0 || !stolen && (ahead || settled != w.NextNonce) {
+	differs := func(v chain.View) bool { return v.Mined != w.NextNonce || v.Pending != w.NextNonce }
+	counts := slices.ContainsFunc(views, differs) || settled != w.NextNonce
+	if len(w.Reservations)+len(txs)+unreadable > 0 || !stolen && counts {
 		return fmt.Errorf("%w: next nonce %d, %d mined, %d final, %d reservations, %d pending transactions, %d that cannot be read",
 			ErrUnsettled, w.NextNonce, nodes.Mined(views), settled, len(w.Reservations), len(txs), unreadable)
 	}
 	return s.Store.Retire(ctx, w, s.Now())
 }
 
-// watch warns once a day of each retired wallet whose key is in use. The claim on the wallet
-// keeps other runs from asking the nodes too.
+// watch warns once a day of each retired wallet whose key is in use. Its claim keeps other runs from asking.
 func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
 	_ = abreast(wallets, func(r wallet.Registration) error {
 		if r.State != wallet.Retired {
@@ -102,7 +101,8 @@ func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, walle
 		}
 		views, err := nodes.Latest(ctx, r.Address, s.Token.Contract)
 		if err == nil && nodes.Mined(views) > w.NextNonce {
-			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", nodes.Mined(views)-w.NextNonce)
+			more := nodes.Mined(views) - w.NextNonce
+			s.Log.WarnContext(ctx, "key of a retired wallet is in use", "wallet", r.Address, "transactions", more)
 		}
 		return err
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// absentFor is how long all nodes may lack the newest final block before payments are
-// refused. Nodes that lag catch up sooner.
+// absentFor is how long all nodes may lack the newest final block before payments are refused: they may lag.
 const absentFor = 10 * time.Minute
 
 // A standing is the nodes' verdict on the newest known final block.
@@ -65,14 +64,12 @@ func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *stor
 	}
 	lack := found.Other + found.Lack
 	overdue = lack > 0 && s.age(known.Seen) >= absentFor
-	level, message := slog.LevelWarn, "nodes lack a block that was final"
+	level, message, is := slog.LevelWarn, "nodes lack a block that was final", absent
 	switch {
 	case heads.Enough(found.Other, silent), overdue && found.Have == 0 && heads.Enough(lack, silent):
 		level, message, is = slog.LevelError, "the chain is behind the tables: payments are refused", gone
 	case found.Have > 0:
 		is = doubtful
-	default:
-		is = absent
 	}
 	if lack > 0 {
 		s.Log.Log(ctx, level, message, "block", known.Final.Number, "hash", known.Final.Hash,
@@ -126,8 +123,7 @@ type secondLook struct {
 	receded []string // nodes that call less final than when the round began
 }
 
-// lookAgain asks the nodes again, after the receipts. A node that changes chains during a round gives
-// heads of one and receipts of the other.
+// lookAgain asks the nodes again, after the receipts: a node may change chains during a round.
 func (r *round) lookAgain(ctx context.Context) secondLook {
 	return r.checks.join(ctx, func() secondLook {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
@@ -135,6 +131,13 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 		return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
 			heads.Receded(r.heads())}
 	})
+}
+
+// steady reports whether enough nodes still call final what they did when the round began. If not, the nodes may have
+// changed chains, and counted at a block that is final on one chain what the other may take back.
+func (p *pass) steady(ctx context.Context) bool {
+	look := p.lookAgain(ctx)
+	return look.same && p.heads().Enough(len(p.views)-len(look.receded), p.final().silent)
 }
 
 // checks runs one check at a time. Callers that wait meanwhile share the next one.

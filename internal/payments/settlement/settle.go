@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -90,7 +88,6 @@ func (p *pass) finalBelow(ctx context.Context) uint64 {
 	return max(final, 1)
 }
 
-// lowest returns the lowest nonce that has a pending transaction, or the next one.
 func (p *pass) lowest() uint64 {
 	lowest := p.wallet.NextNonce
 	for _, tx := range p.pendingTxs {
@@ -99,7 +96,6 @@ func (p *pass) lowest() uint64 {
 	return lowest
 }
 
-// endAll ends payments side by side, and drops their pending transactions from the pass.
 func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) error {
 	ended := map[uint64]bool{}
 	err := abreast(final, func(s wallet.PendingTx) error {
@@ -148,8 +144,12 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 
 // reservable reports whether a payment had reserved the nonce when the pass read the wallet, or may have since.
 func (p *pass) reservable(nonce uint64) bool {
-	held := slices.Collect(maps.Values(p.wallet.Reservations))
-	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
+	for _, r := range p.wallet.Reservations {
+		if r.Nonce == nonce {
+			return true
+		}
+	}
+	return nonce >= p.wallet.NextNonce
 }
 
 // nonceUsed ends a payment if a foreign transaction used its nonce in a final block on every configured node:
@@ -163,8 +163,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err // an attempt that was stored after our read
 	}
 	if s.Noop() {
-		// The nonce is used up, as intended. Most likely a slow run stored this no-op after another
-		// run had settled an earlier one.
+		// The nonce is used up: most likely a slow run stored this no-op after another had settled one.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
@@ -207,7 +206,8 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	if err != nil {
 		return false, err
 	}
-	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tx", hash)
+	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment,
+		"nonce", s.Nonce, "tx", hash)
 	return true, p.Store.AddAttempt(ctx, found)
 }
 
@@ -247,8 +247,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// Payments that the tables have lost are paid again once a recovery's no-op has used their nonce: no node may
-		// deny it.
+		// Lost payments are paid again once a recovery's no-op has used their nonce: no node may deny it.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}
@@ -262,21 +261,14 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	if err != nil || !final.State.Final() {
 		return false, err
 	}
-	e := webhook.Event{
-		Merchant: final.Merchant, Mode: final.Mode,
-		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
-	}
 	// A payment that was found on the chain has no merchant until a request has its key.
-	if e.Merchant != "" && e.Merchant != payment.Operator {
-		if err := p.Events.Publish(ctx, e); err != nil {
-			return done, fmt.Errorf("publishing %s: %w", e.ID, err)
+	if final.Merchant != "" && final.Merchant != payment.Operator {
+		if err := p.publish(ctx, final, *final.Event, final.UpdatedAt); err != nil {
+			return false, fmt.Errorf("publishing %s: %w", final.Event.ID, err)
 		}
 	}
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
-
-// errForeignTx reports a pending transaction that does not belong to the payment it names.
-var errForeignTx = errors.New("pending transaction does not match its payment")
 
 // finish makes the pending transaction's payment final, unless another run has, and returns
 // it. If too few nodes agree on its end, it returns the payment as it is.
@@ -289,7 +281,7 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	case err != nil:
 		return payment.Payment{}, err
 	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared:
-		return payment.Payment{}, fmt.Errorf("%w: %s", errForeignTx, s.Payment)
+		return payment.Payment{}, fmt.Errorf("pending transaction does not match its payment %s", s.Payment)
 	case stored.State.Final():
 		return stored, nil
 	}
@@ -337,17 +329,13 @@ func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Pay
 	if a.Tx.IsZero() {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
 	}
-	switch verdict {
-	case chain.Transferred:
+	if verdict == chain.Transferred {
 		return stored.Confirm(a.Receipt, p.Now())
-	case chain.Reverted:
-		call := chain.Call{From: s.Address, To: stored.Tx.To, Value: stored.Tx.Value, Data: stored.Tx.Data, Within: stored.Gas(),
-			Fees: stored.LastAttempt().Fees}
-		a.Reason = p.Nodes.Reason(ctx, call, a.Block)
-		return stored.Fail(payment.ExecutionReverted, a.Receipt, p.Now())
-	case chain.AmountDiffers:
-		return stored.Fail(payment.AmountDiffers, a.Receipt, p.Now())
-	default:
-		return stored.Fail(payment.TransferMissing, a.Receipt, p.Now())
 	}
+	if verdict == chain.Reverted {
+		call := chain.Call{From: s.Address, To: stored.Tx.To, Value: stored.Tx.Value, Data: stored.Tx.Data}
+		call.Within, call.Fees = stored.Gas(), stored.LastAttempt().Fees
+		a.Reason = p.Nodes.Reason(ctx, call, a.Block)
+	}
+	return stored.Fail(payment.FailureCode(verdict), a.Receipt, p.Now())
 }

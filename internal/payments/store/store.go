@@ -275,6 +275,7 @@ type Entry struct {
 type Filter struct {
 	Merchant, Mode string
 	Status         payment.Status
+	Asset          token.Coin
 	Reference      string    // the payment's own
 	After, Before  time.Time // exclusive bounds of CreatedAt
 	Limit          int       // 1 to 100; anything else is 100

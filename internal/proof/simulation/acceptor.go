@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -363,6 +365,26 @@ func (a *acceptor) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint
 	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, func() error {
 		return a.Store.DeletePendingTx(ctx, id, nonce)
 	})
+}
+
+// Claim shows the oracle the progress that it stores.
+func (a *acceptor) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error) {
+	before, _ := a.Store.Wallet(ctx, id)
+	if held, err = a.Store.Claim(ctx, id, by, now, until, seen); held {
+		a.cluster.oracle.Progressed(scheduler.ActorOf(ctx), before, seen)
+	}
+	return held, err
+}
+
+// Reconcile shows the oracle the progress that it stores.
+func (a *acceptor) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
+	seen *wallet.Progress) error {
+	before, _ := a.Store.Wallet(ctx, w.ID)
+	err := a.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
+	if err == nil {
+		a.cluster.oracle.Progressed(scheduler.ActorOf(ctx), before, seen)
+	}
+	return err
 }
 
 func (a *acceptor) Repause(ctx context.Context, id wallet.ID, from, to string) error {

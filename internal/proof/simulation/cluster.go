@@ -98,7 +98,7 @@ type Cluster struct {
 	scheduler *scheduler.Scheduler
 	liar      *fakechain.Liar // lies by its Habit, if any
 	start     time.Time
-	store     watchedStore
+	store     *interpose.Store
 	model     *acceptor
 	nodes     chain.Nodes
 	instances []instance
@@ -148,7 +148,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for i := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, c.node(i))
 	}
-	c.store = watchedStore{&interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
+	c.store = &interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
@@ -164,7 +164,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			c.oracle.Called(scheduler.ActorOf(ctx), "", call.Op, call.Args)
 			c.oracle.Stored(call.Op)
 		})
-	}}, c.oracle}
+	}}
 	c.Set(token.Amount{})
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
@@ -392,25 +392,6 @@ func (n node) Account(ctx context.Context, of, contract token.Address, head chai
 		n.oracle.Counted(scheduler.ActorOf(ctx), n.Node.String(), of, account.Mined)
 	}
 	return account, err
-}
-
-// A watchedStore shows the oracle a run's progress of a wallet before it is stored.
-type watchedStore struct {
-	*interpose.Store
-	oracle *oracle.Oracle
-}
-
-// Claim implements store.Wallets.
-func (s watchedStore) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	s.oracle.Storing(scheduler.ActorOf(ctx), id, seen)
-	return s.Store.Claim(ctx, id, by, now, until, seen)
-}
-
-// Reconcile implements store.Wallets.
-func (s watchedStore) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
-	s.oracle.Storing(scheduler.ActorOf(ctx), w.ID, seen)
-	return s.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 }
 
 // Send implements chain.Node. Its trace names the nonce and the fee cap.

@@ -95,6 +95,7 @@ func Endure(seed uint64, metered bool, r Reduction, trace func(string)) []string
 	if slices.ContainsFunc(comes, func(kind string) bool { return kind != "" }) {
 		setup.Goal.Within = disturbed
 	}
+	held := slices.Contains(comes, "rise") || slices.Contains(comes, "halt")
 	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
@@ -114,8 +115,11 @@ func Endure(seed uint64, metered bool, r Reduction, trace func(string)) []string
 			c.Post(order.Key, i, order)
 		}
 		pause := time.Duration(5+rng.IntN(50)) * time.Second
-		if c.Coins == tightly {
+		switch {
+		case c.Coins == tightly:
 			pause /= 10
+		case i == 9 && c.Refills != (settings.Refills{}) && held: // the last payments need the refill that it held back
+			pause = settledWithin
 		}
 		if elapse(pause); i == c.Instances {
 			c.oracle.Goal.Metered = metered // once each process has started

@@ -126,8 +126,8 @@ var keyPromises = []promise[keyCheck]{
 	}},
 	{"a merchant's terms are replaced as they were read", func(c keyCheck) {
 		m := c.created().MerchantID
-		limited := apikey.Terms{Maximum: token.MaxAmount(), Daily: token.Units(7)}
-		suspended := apikey.Terms{Suspended: "stolen \"key\"", Daily: token.Units(7)}
+		limited := apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.MaxAmount(), Daily: token.Units(7)}}
+		suspended := apikey.Terms{Suspended: "stolen \"key\"", Assets: map[string]apikey.AssetTerms{"a": {Daily: token.Units(7)}}}
 		for _, step := range []struct{ from, to, want apikey.Terms }{
 			{limited, suspended, apikey.Terms{}}, // refused: none are stored
 			{apikey.Terms{}, limited, limited},
@@ -137,7 +137,7 @@ var keyPromises = []promise[keyCheck]{
 			{suspended, apikey.Terms{}, apikey.Terms{}},
 			{apikey.Terms{}, suspended, suspended},
 		} {
-			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) ||
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to.Text() == step.want.Text()) ||
 				err != nil && !errors.Is(err, apikey.ErrTerms) {
 				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
 			}

@@ -210,6 +210,7 @@ var boundPromises = []promise[*check]{
 			c.ok("charging", c.Charge(c.Context(), all))
 		}
 		c.ok("charging a key that is counted", c.Charge(c.Context(), c.under(1, of(7), payment.DailyLimit{Count: 9})))
+		c.ok("charging an asset, which is no key", c.Charge(c.Context(), c.under(1, of(7), payment.DailyLimit{Key: "eip155:1/erc20:0x", Count: 9})))
 		err := c.Charge(c.Context(), c.under(1, of(store.MaxDayKeys), payment.DailyLimit{Count: 9}))
 		c.refused("charging a key more", err, store.ErrDayKeys)
 		c.ok("charging the merchant", c.Charge(c.Context(), c.under(1, payment.DailyLimit{Count: 2})))

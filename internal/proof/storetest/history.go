@@ -156,6 +156,24 @@ var listPromises = []promise[*check]{
 		c.lists(store.Filter{Reference: reference}, 100, slices.Delete(all, 3, 4)...)
 		c.lists(store.Filter{Reference: "inv-2041"}, 100)
 	}},
+	{"the payments of an asset are listed", func(c *check) {
+		all := c.history(15)
+		id := c.walletID()
+		id.ChainID++
+		there := c.committed(c.createdAt(id, noon), 0)
+		confirmed := c.confirmed(all[4])
+		all[4] = confirmed
+		other := there.Coin()
+		other.Contract[0]++
+		for _, n := range []int{1, 2, 7, 100} {
+			c.lists(store.Filter{Asset: all[0].Coin()}, n, all...)
+			c.lists(store.Filter{Asset: there.Coin()}, n, there)
+			c.lists(store.Filter{Asset: all[0].Coin(), Status: payment.StatusConfirmed}, n, confirmed)
+			c.lists(store.Filter{Asset: there.Coin(), Status: payment.StatusConfirmed}, n)
+			c.lists(store.Filter{Asset: there.Coin(), Reference: there.Reference}, n, there)
+			c.lists(store.Filter{Asset: other}, n)
+		}
+	}},
 	{"an unreadable payment is left out", func(c *check) {
 		all := c.history(6)
 		c.Spoil(all[2].ID)

@@ -25,7 +25,7 @@ func (c *check) proposed(r payment.Request, by string, at time.Time) proposal.Pr
 
 func (c *check) proposal(r payment.Request, by string, at time.Time) proposal.Proposal {
 	return proposal.New(proposal.Proposal{By: proposal.Author{Key: by, Root: by}, Required: true, Life: time.Hour, NotBefore: noon}, r,
-		usdc, "base-sepolia", at)
+		usdc, 84532, "base-sepolia", at)
 }
 
 // reads checks that p is stored, and returns it as it is.

@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -149,24 +152,26 @@ func (s *process) routes(payer httpapi.Payer, keys *apikey.Registry, book *recip
 	if err != nil {
 		return nil, err
 	}
+	assets := httpapi.OneAsset(stack.Asset{ChainID: s.chain.chainID, Token: s.chain.asset, Network: network})
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
 		httpapi.CreateAPIKey(keys, current),
 		httpapi.ListAPIKeys(keys),
 		httpapi.GetOwnAPIKey(keys, s.tables.payments, time.Now),
-		httpapi.IssueAPIKey(keys, events),
+		httpapi.IssueAPIKey(keys, events, assets),
 		httpapi.RotateAPIKey(keys, events),
 		httpapi.RevokeAPIKey(keys),
-		httpapi.SendPayment(payer, s.tables.payments, s.chain.asset),
-		httpapi.SendPayments(payer, s.tables.payments, s.chain.asset),
-		httpapi.CreateProposal(s.proposals, s.tables.payments, s.chain.asset, time.Now),
+		httpapi.SendPayment(payer, s.tables.payments, assets),
+		httpapi.SendPayments(payer, s.tables.payments, assets),
+		httpapi.CreateProposal(s.proposals, s.tables.payments, assets, time.Now),
 		httpapi.ListProposals(s.tables.payments),
 		httpapi.GetProposal(s.tables.payments),
-		httpapi.ApproveProposal(s.proposals, s.tables.payments),
+		httpapi.ApproveProposal(s.proposals, s.tables.payments, assets),
 		httpapi.CancelProposal(s.proposals, s.tables.payments),
 		httpapi.GetTransaction(s.tables.payments),
-		httpapi.ListTransactions(s.tables.payments),
-		httpapi.GetBalance(s.chain.nodes, s.chain.asset, network, s.rules.ConfirmationRule),
-		httpapi.CreateRecipient(book, s.tables.payments, events, s.chain.asset, time.Now),
+		httpapi.ListTransactions(s.tables.payments, assets),
+		httpapi.GetBalance(assets, func(context.Context, token.Coin) (chain.Nodes, error) { return s.chain.nodes, nil }),
+		httpapi.ListAssets(assets),
+		httpapi.CreateRecipient(book, s.tables.payments, events, assets, time.Now),
 		httpapi.ListRecipients(book, time.Now),
 		httpapi.DeleteRecipient(book),
 		httpapi.CreateWebhook(endpoints),
@@ -198,10 +203,11 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !sandbox.Loopback(host) && !slices.Contains(s.Hosts, host) {
 			w.Header().Set("X-Request-Id", rand.Text())
 			w.Header().Set("Cache-Control", "no-store")
-			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url)
+			sandbox.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only: "+s.url+
+				". To allow another name for it, add --host NAME to remit local.")
 			return
 		}
 		next(w, r)

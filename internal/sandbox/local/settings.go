@@ -22,8 +22,9 @@ import (
 
 // Settings are the flags of a stack on one machine.
 type Settings struct {
-	Listen string `default:"127.0.0.1:8080" help:"Where the API is served."`
-	Page   bool   `default:"true" negatable:"" help:"On loopback, serve a page that shows payments and breaks things."`
+	Listen string   `default:"127.0.0.1:8080" help:"Where the API is served."`
+	Hosts  []string `name:"host" placeholder:"NAME" help:"On loopback, answer requests for this name of the machine too, such as host.docker.internal."`
+	Page   bool     `default:"true" negatable:"" help:"On loopback, serve a page that shows payments and breaks things."`
 
 	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 

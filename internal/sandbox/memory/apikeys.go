@@ -92,7 +92,7 @@ func (s *APIKeys) Terms(_ context.Context, merchantID string) (apikey.Terms, err
 func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey.Terms) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if there := s.terms[merchantID]; there != from && there != to {
+	if there := s.terms[merchantID].Text(); there != from.Text() && there != to.Text() {
 		return apikey.ErrTerms
 	}
 	if s.terms == nil {

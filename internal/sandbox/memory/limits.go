@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -54,10 +55,10 @@ func (s *Payments) counts(c store.Charge) bool {
 	keys, fresh := 0, false
 	for _, l := range c.Limits {
 		_, counted := s.spent[dayOf(c, l.Key)]
-		fresh = fresh || l.Key != "" && !counted
+		fresh = fresh || l.OfKey() && !counted
 	}
 	for d := range s.spent {
-		if d == dayOf(c, d.key) && d.key != "" {
+		if d == dayOf(c, d.key) && strings.HasPrefix(d.key, "key_") {
 			keys++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -206,7 +207,7 @@ const maxPage, maxLook = 100, 10_000
 
 func matches(p *payment.Payment, f store.Filter) bool {
 	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) && (f.Reference == "" || p.Reference == f.Reference) &&
-		(f.Status == "" || p.State.Status() == f.Status)
+		(f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset)
 }
 
 // enlist puts a payment that has just been committed into its merchant's list. Payments are committed nearly in the

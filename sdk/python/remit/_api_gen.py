@@ -101,6 +101,10 @@ class Endpoints:
         """Look up the asking key."""
         return self._request("", "GET", "/api-keys/self")
 
+    def assets(self) -> List[t.ListedAsset]:
+        """List the assets that can be paid."""
+        return (self._request("data", "GET", "/assets"))["data"]
+
 
 class AsyncEndpoints:
     """The methods that are no payment."""
@@ -194,3 +198,7 @@ class AsyncEndpoints:
     async def own_key(self) -> t.OwnAPIKey:
         """Look up the asking key."""
         return await self._request("", "GET", "/api-keys/self")
+
+    async def assets(self) -> List[t.ListedAsset]:
+        """List the assets that can be paid."""
+        return (await self._request("data", "GET", "/assets"))["data"]

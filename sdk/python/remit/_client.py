@@ -68,7 +68,7 @@ class Refused(_Error):
     settled = False
 
     def __init__(self, status: int, code: str, detail: str, index: int | None) -> None:
-        super().__init__(f"refused with {status} {code}: {detail}")
+        super().__init__(f"refused with {f'{status} {code}'.strip()}: {detail}")
         self.status, self.code, self.detail, self.index = status, code, detail, index
 
 
@@ -310,7 +310,11 @@ class _Call:
         except (Refused, OutcomeUnknown):
             raise OutcomeUnknown(self.last, self.cause) if self.pays else IntentReused(intent, asked)
         if found and isinstance(found[0], dict) and _same(asked, found[0]):
-            return found[0]
+            if not reused or asked.get("asset"):
+                return found[0]
+            self.key, self.pays = key, True  # of the default asset? The API knows
+            with contextlib.suppress(Refused):
+                return await post()
         raise IntentReused(intent, asked, *found[:1]) if found or reused else refusal
 
 
@@ -318,6 +322,8 @@ def _same(asked: Batch, stored: Any) -> bool:
     """Reports whether what is stored is what was asked for."""
     have = [(str(e.get("to")).lower(), e.get("amount"), e.get("reference")) for e in stored.get("payments") or [stored]]
     want = [(str(e["to"]).lower(), e["amount"], e.get("reference")) for e in asked["payments"]]
+    if asked.get("asset", "").lower() not in ("", str(stored.get("asset")).lower()):
+        return False
     return have == want and asked.get("reference") == stored.get("reference") and asked.get("metadata", {}) == stored.get("metadata")
 
 
@@ -348,32 +354,32 @@ class _Base(Generic[_P]):
         return self._now() + self._memory.skew
 
     def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-            timeout: float | None = None, settle: bool = False) -> _P:
+            asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
         """Pays once for an intent (what is paid, such as an order), however often it is called.
 
         Returns the committed payment. Raises Refused (nothing was started), IntentReused, or OutcomeUnknown: then call
         again with the same intent. After a cancellation, the outcome is unknown. settle makes a call that is refused go
-        on until the refusal is settled, some 75 seconds, if its timeout allows.
+        on until the refusal is settled, some 75 seconds, if its timeout allows. asset is one of assets(), or the default.
         """
         entry: Entry = {"to": to, "amount": amount, "reference": reference}
-        return self._run(self._paid(intent, False, [entry], reference, metadata, timeout, settle))
+        return self._run(self._paid(intent, False, [entry], reference, metadata, asset, timeout, settle))
 
     def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
-                 timeout: float | None = None, settle: bool = False) -> _P:
+                 asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
         """Is pay for a batch: all its payments are made, or none."""
-        return self._run(self._paid(intent, True, payments, reference, metadata, timeout, settle))
+        return self._run(self._paid(intent, True, payments, reference, metadata, asset, timeout, settle))
 
     def wait(self, payment: Payment | str, *, timeout: float | None = None) -> _P:
         """Returns a payment once it is confirmed or failed. Raises OutcomeUnknown if it is pending at the deadline."""
         return self._run(self._ended(payment if isinstance(payment, str) else payment["tx_hash"], timeout))
 
-    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, timeout: float | None,
-                    settle: bool) -> Any:
+    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, asset: str,
+                    timeout: float | None, settle: bool) -> Any:
         entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
-        batch = _with({"payments": entries}, reference=reference, metadata=metadata)
-        call, text = _Call(self, timeout, key(intent)), json.dumps(batch if many else _with(entries[0], metadata=metadata)).encode()
+        batch = _with({"payments": entries}, reference=reference, metadata=metadata, asset=asset)
+        call, body = _Call(self, timeout, key(intent)), batch if many else _with(entries[0], metadata=metadata, asset=asset)
         asked = json.loads(json.dumps(batch))  # which the caller may change meanwhile
-        post = functools.partial(call.ask, "tx_hash", "POST", "/send-payments" if many else "/send-payment", text)
+        post = functools.partial(call.ask, "tx_hash", "POST", "/send-payments" if many else "/send-payment", json.dumps(body).encode())
         try:
             return await post()
         except Refused as refusal:

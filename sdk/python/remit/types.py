@@ -30,6 +30,27 @@ Timestamp: TypeAlias = str
 Mode: TypeAlias = Literal['test', 'live']
 
 
+Asset: TypeAlias = str
+
+
+AssetInput: TypeAlias = str | None
+
+
+class ListedAsset(TypedDict):
+    asset: Asset
+    network: str
+    chain_id: int
+    token: str
+    contract: Address
+    decimals: int
+    default: bool
+    open: bool
+
+
+class AssetList(TypedDict):
+    data: list[ListedAsset]
+
+
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 
@@ -53,6 +74,7 @@ class SendPaymentRequest(TypedDict):
     wallet_address: NotRequired[AddressInput]
     to: NotRequired[AddressInput]
     amount: AmountInput
+    asset: NotRequired[AssetInput]
     different_from: NotRequired[str | None]
     reference: NotRequired[str | None]
     metadata: NotRequired[dict[str, str]]
@@ -67,6 +89,7 @@ class Payment1(TypedDict):
 
 class SendPaymentsRequest(TypedDict):
     payments: list[Payment1]
+    asset: NotRequired[AssetInput]
     reference: NotRequired[str | None]
     metadata: NotRequired[dict[str, str]]
 
@@ -99,6 +122,7 @@ class Balance(TypedDict):
     address: Address
     balance: Amount
     balance_text: AmountText
+    asset: Asset
     token: str
     decimals: int
     network: str
@@ -137,6 +161,7 @@ class IssueAPIKeyRequest(TypedDict):
     daily_amount: NotRequired[AmountInput | None]
     daily_count: NotRequired[int | str | None]
     recipients: NotRequired[RecipientRule | None]
+    asset: NotRequired[AssetInput]
     repeat_guard_seconds: NotRequired[int | None]
     approve_above: NotRequired[AmountInput | None]
     expires_in_seconds: NotRequired[int | None]
@@ -158,6 +183,7 @@ class IssuedAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     approve_above: Amount | None
     approve_above_text: AmountText | None
     expires_at: Timestamp | None
@@ -214,6 +240,7 @@ class RotatedAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     approve_above: Amount | None
     approve_above_text: AmountText | None
 
@@ -331,6 +358,7 @@ class EventPayment(TypedDict):
     amount_text: AmountText
     idempotency_key: str | None
     network_fee_text: AmountText | None
+    asset: Asset
     previous_status: PaymentStatus
 
 
@@ -386,14 +414,14 @@ class NotFound(TypedDict):
 
 class Problem(TypedDict):
     detail: str
-    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'approval_required', 'own_proposal', 'proposal_open', 'proposal_released', 'proposal_in_progress', 'proposal_ended', 'proposal_not_found', 'proposal_limit_reached', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
+    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'asset_closed', 'approval_required', 'own_proposal', 'proposal_open', 'proposal_released', 'proposal_in_progress', 'proposal_ended', 'proposal_not_found', 'proposal_limit_reached', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
     tx_hash: NotRequired[str]
     proposal: NotRequired[str]
     index: NotRequired[int]
 
 
 class InvalidItem(TypedDict):
-    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'stands_alone', 'one_of', 'proposals_only', 'key_id_invalid']
+    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'asset_unknown', 'stands_alone', 'one_of', 'proposals_only', 'key_id_invalid']
     loc: list[str | int]
     msg: str
 
@@ -408,12 +436,14 @@ class Order(TypedDict):
     to: str
     amount: AmountInput
     reference: NotRequired[str]
+    asset: NotRequired[str]
     metadata: NotRequired[dict[str, str]]
     different_from: NotRequired[str]
 
 
 class Batch(TypedDict):
     payments: list[Entry]
+    asset: NotRequired[str]
     reference: NotRequired[str]
     metadata: NotRequired[dict[str, str]]
 
@@ -450,6 +480,7 @@ class Payment(TypedDict):
     amount_text: AmountText
     idempotency_key: str | None
     network_fee_text: AmountText | None
+    asset: Asset
 
 
 class CreateProposalRequest(TypedDict):
@@ -458,6 +489,7 @@ class CreateProposalRequest(TypedDict):
     amount: NotRequired[AmountInput]
     different_from: NotRequired[str | None]
     payments: NotRequired[list[ProposedEntry] | None]
+    asset: NotRequired[AssetInput]
     reference: NotRequired[str | None]
     metadata: NotRequired[dict[str, str]]
     not_before: NotRequired[str | None]
@@ -472,6 +504,7 @@ class ProposalRequest(TypedDict):
     reference: str | None
     metadata: dict[str, str]
     payments: list[RequestedEntry] | None
+    asset: Asset
 
 
 class TransactionList(TypedDict):
@@ -497,6 +530,7 @@ class MerchantKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     approve_above: Amount | None
     approve_above_text: AmountText | None
 
@@ -518,6 +552,7 @@ class OwnAPIKey(TypedDict):
     daily_count: int | None
     recipients: RecipientRule
     repeat_guard_seconds: int | None
+    asset: Asset | None
     approve_above: Amount | None
     approve_above_text: AmountText | None
     used_today: UsedToday

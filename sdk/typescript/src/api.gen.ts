@@ -113,4 +113,9 @@ export abstract class Endpoints {
   async ownKey(): Promise<S["OwnAPIKey"]> {
     return this.request("", "GET", `/api-keys/self`);
   }
+
+  /** List the assets that can be paid. */
+  async assets(): Promise<S["ListedAsset"][]> {
+    return (await this.request("data", "GET", `/assets`)).data;
+  }
 }

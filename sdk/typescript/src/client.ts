@@ -43,6 +43,8 @@ export interface Details extends Deadline {
   settle?: boolean;
   reference?: string;
   metadata?: Record<string, string>;
+  /** One of assets(); absent: the default. */
+  asset?: string;
 }
 
 /** The API refused the request, which started nothing. */
@@ -59,7 +61,7 @@ export class Refused extends Error {
     /** Of the refused entry of a batch, if one is named. */
     readonly index: number | undefined,
   ) {
-    super(`refused with ${status} ${code}: ${detail}`);
+    super(`refused with ${`${status} ${code}`.trim()}: ${detail}`);
   }
 }
 
@@ -286,7 +288,14 @@ class Call {
       throw this.pays ? new OutcomeUnknown(this.last, this.cause) : new IntentReused(intent, asked);
     });
     const stored: Payment | undefined = found.data[0];
-    if (stored && same(asked, stored)) return stored;
+    if (stored && same(asked, stored)) {
+      if (!reused || asked.asset) return stored;
+      this.key = idempotencyKey; // of the default asset? The API knows
+      this.pays = true;
+      const made = await post().catch((error) => error);
+      if (!(made instanceof Error)) return made;
+      if (!(made instanceof Refused)) throw made;
+    }
     throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
   }
 }
@@ -295,6 +304,7 @@ class Call {
 function same(asked: Batch, p: Payment): boolean {
   const have = p.payments ?? [{ to: p.to ?? "", amount: p.amount, reference: p.reference }];
   const pairs = (m?: Record<string, string>) => JSON.stringify(Object.entries(m ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
+  if (asked.asset && asked.asset.toLowerCase() !== String(p.asset).toLowerCase()) return false;
   return (asked.reference ?? null) === p.reference && pairs(asked.metadata) === pairs(p.metadata) && have.length === asked.payments.length &&
     asked.payments.every((a, i) => {
       const b = have[i]!;
@@ -327,12 +337,12 @@ export class Client extends Endpoints {
   }
 
   private async paid(intent: string, many: boolean, payments: Entry[], details: Details): Promise<Payment> {
-    const { reference, metadata, timeoutMs, settle } = details;
+    const { reference, metadata, asset, timeoutMs, settle } = details;
     const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
-    const batch = { payments: entries, reference: reference || undefined, metadata };
+    const batch = { payments: entries, reference: reference || undefined, metadata, asset: asset || undefined };
     const call = new Call(this.over, timeoutMs, key(intent));
     const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
-    const text = write(many ? batch : { ...entries[0], metadata });
+    const text = write(many ? batch : { ...entries[0], metadata, asset: batch.asset });
     const post: Post = () => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
     try {
       return await post();

@@ -32,6 +32,28 @@ export type components = {
          * @enum {string}
          */
         Mode: "test" | "live";
+        /** @description The CAIP-19 name of a token on a chain. An address in a request may be in any case. */
+        Asset: string;
+        /** @description One of GET /assets; the default if it is absent. A batch has one asset. */
+        AssetInput: string | null;
+        ListedAsset: {
+            asset: components["schemas"]["Asset"];
+            network: string;
+            /** Format: int64 */
+            chain_id: number;
+            token: string;
+            contract: components["schemas"]["Address"];
+            /** Format: int32 */
+            decimals: number;
+            /** @description Paid by requests that name no asset, for ever. */
+            default: boolean;
+            /** @description False: no payment of it is begun. */
+            open: boolean;
+        };
+        AssetList: {
+            /** @description In the order in which they were added. */
+            data: components["schemas"]["ListedAsset"][];
+        };
         /**
          * @description `confirmed` and `failed` are final.
          * @enum {string}
@@ -81,6 +103,7 @@ export type components = {
             /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
             idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
+            asset: components["schemas"]["Asset"];
         };
         /**
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
@@ -111,6 +134,7 @@ export type components = {
             wallet_address?: components["schemas"]["AddressInput"];
             to?: components["schemas"]["AddressInput"];
             amount: components["schemas"]["AmountInput"];
+            asset?: components["schemas"]["AssetInput"];
             /**
              * @description Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
              *     want a second one. It is no part of what the Idempotency-Key stands for.
@@ -132,6 +156,7 @@ export type components = {
                 /** @description Yours; returned as it is. Need not be unique. */
                 reference?: string | null;
             }[];
+            asset?: components["schemas"]["AssetInput"];
             /** @description Yours; returned as it is. Need not be unique. */
             reference?: string | null;
             /** @description Up to 20 pairs of your own. */
@@ -150,6 +175,7 @@ export type components = {
             different_from?: string | null;
             /** @description As of POST /send-payments, in place of amount and recipient. */
             payments?: components["schemas"]["ProposedEntry"][] | null;
+            asset?: components["schemas"]["AssetInput"];
             /** @description Yours; returned as it is. Need not be unique. */
             reference?: string | null;
             /** @description Up to 20 pairs of your own. */
@@ -210,6 +236,7 @@ export type components = {
                 [key: string]: string;
             };
             payments: components["schemas"]["RequestedEntry"][] | null;
+            asset: components["schemas"]["Asset"];
         };
         RequestedEntry: {
             wallet_address: components["schemas"]["Address"];
@@ -242,6 +269,7 @@ export type components = {
             address: components["schemas"]["Address"];
             balance: components["schemas"]["Amount"];
             balance_text: components["schemas"]["AmountText"];
+            asset: components["schemas"]["Asset"];
             token: string;
             /** Format: int32 */
             decimals: number;
@@ -292,6 +320,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
             approve_above_text: components["schemas"]["AmountText"] | null;
@@ -326,6 +356,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
             approve_above_text: components["schemas"]["AmountText"] | null;
@@ -363,6 +395,7 @@ export type components = {
             /** @description Payments in a UTC day, up to 10^9. Null is none. */
             daily_count?: number | string | null;
             recipients?: components["schemas"]["RecipientRule"] | null;
+            asset?: components["schemas"]["AssetInput"];
             /**
              * Format: int32
              * @description So long after a payment of a guarded key, the key pays the same amount to the same recipient only beside `different_from`. It
@@ -404,6 +437,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
             approve_above_text: components["schemas"]["AmountText"] | null;
@@ -485,6 +520,8 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
+            /** @description The only one that it pays, and of its amounts. Null: any. */
+            asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
             approve_above_text: components["schemas"]["AmountText"] | null;
@@ -645,6 +682,7 @@ export type components = {
             /** @description Without quotes. Null without one, and in a payment that was recovered from the chain and not asked for again. */
             idempotency_key: string | null;
             network_fee_text: components["schemas"]["AmountText"] | null;
+            asset: components["schemas"]["Asset"];
             previous_status: components["schemas"]["PaymentStatus"];
         };
         RecipientEvent: {
@@ -715,7 +753,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "approval_required" | "own_proposal" | "proposal_open" | "proposal_released" | "proposal_in_progress" | "proposal_ended" | "proposal_not_found" | "proposal_limit_reached" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "asset_closed" | "approval_required" | "own_proposal" | "proposal_open" | "proposal_released" | "proposal_in_progress" | "proposal_ended" | "proposal_not_found" | "proposal_limit_reached" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
             /** @description Of `similar_payment`: the newest such payment. */
             tx_hash?: string;
             /** @description Of `proposal_open`: the proposal that holds the key. */
@@ -734,7 +772,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "stands_alone" | "one_of" | "proposals_only" | "key_id_invalid";
+            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "asset_unknown" | "stands_alone" | "one_of" | "proposals_only" | "key_id_invalid";
             /** @description `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte. */
             loc: (string | number)[];
             /** @description For people. Never repeats what was sent. */
@@ -751,6 +789,7 @@ export type components = {
             to: string;
             amount: components["schemas"]["AmountInput"];
             reference?: string;
+            asset?: string;
             metadata?: {
                 [key: string]: string;
             };
@@ -759,6 +798,7 @@ export type components = {
         /** @description Asks for 1 to 100 payments at once: all are made, or none. */
         Batch: {
             payments: components["schemas"]["Entry"][];
+            asset?: string;
             reference?: string;
             metadata?: {
                 [key: string]: string;
@@ -788,6 +828,10 @@ export type AddressInput = components['schemas']['AddressInput'];
 export type Hash = components['schemas']['Hash'];
 export type Timestamp = components['schemas']['Timestamp'];
 export type Mode = components['schemas']['Mode'];
+export type Asset = components['schemas']['Asset'];
+export type AssetInput = components['schemas']['AssetInput'];
+export type ListedAsset = components['schemas']['ListedAsset'];
+export type AssetList = components['schemas']['AssetList'];
 export type PaymentStatus = components['schemas']['PaymentStatus'];
 export type Payment = components['schemas']['Payment'];
 export type Progress = components['schemas']['Progress'];

@@ -58,12 +58,12 @@ func (e *examination) chainIsKnown(context.Context) (string, error) {
 	own, known := chains.Of(e.ChainID)
 	name := own.Name
 	if !known {
-		name = fmt.Sprintf("%d, which docs/chains.md does not have", e.ChainID)
+		name = fmt.Sprintf("%d (not in docs/chains.md)", e.ChainID)
 	}
 	if e.noRules != nil {
 		return "", e.noRules
 	}
-	result := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule,
+	result := fmt.Sprintf("%s: final by %s, block time %s, gas at most %s gwei, %d payments in flight a wallet", name, e.Config.ConfirmationRule,
 		e.Config.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
 	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
 		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)

@@ -53,7 +53,7 @@ func TestDoctorKnowsProviders(t *testing.T) {
 		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
 	} {
 		found := examine(t, operatortest.Empty(t, config, strings.Fields(urls)...))
-		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {
+		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337 (not in docs/chains.md): final by safe") {
 			t.Errorf("%s: %+v, %+v", urls, found["providers"], found["chain"])
 		}
 	}

@@ -25,7 +25,7 @@ func Acting(ctx context.Context, keys *apikey.Registry, merchant, name string) (
 	case len(theirs) > 0:
 		name = theirs[0].MerchantName
 	case name == "":
-		return apikey.Key{}, fmt.Errorf("looking for keys of %q: %w", merchant, apikey.ErrNotFound)
+		return apikey.Key{}, fmt.Errorf("%w: merchant %q has none; find the merchant with remit merchants list", apikey.ErrNotFound, merchant)
 	case !merchantID.MatchString(merchant):
 		return apikey.Key{}, fmt.Errorf("%q: %w", merchant, ErrMerchant)
 	default:

@@ -116,6 +116,11 @@ func (d *Deployment) Wallets(ctx context.Context) (wallet.Registry, error) {
 	return d.Payments.Wallets(ctx, d.ChainID)
 }
 
+// Coin returns the default asset.
+func (d *Deployment) Coin() token.Coin {
+	return token.Coin{ChainID: d.ChainID, Contract: d.Asset.Contract}
+}
+
 // WalletID names a wallet of the stack.
 func (d *Deployment) WalletID(a token.Address) wallet.ID {
 	return wallet.ID{ChainID: d.ChainID, Address: a}

@@ -34,7 +34,7 @@ type keyCreate struct {
 
 // Change makes the key with the operator's rights, so it works also where KeyCreation closes the API's endpoint.
 func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
-	r, err := c.request()
+	r, err := c.request(d)
 	return change.Change{
 		Consequences: fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
@@ -65,6 +65,7 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
 	Scopes      []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
+	Asset       string         `help:"The only asset that it may pay, eip155:…, and of its amounts. Empty: any, or with an amount the default."`
 	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
@@ -74,7 +75,7 @@ type restrictions struct {
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
-func (r restrictions) request() (apikey.KeyRequest, error) {
+func (r restrictions) request(d *deployed.Deployment) (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
 		Guard: uint64(r.RepeatGuard / time.Second),
@@ -82,7 +83,16 @@ func (r restrictions) request() (apikey.KeyRequest, error) {
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
+	if request.HasAmounts() {
+		request.Asset = d.Coin()
+	}
+	asset, ok := token.ParseCoin(r.Asset)
+	if ok {
+		request.Asset = asset
+	}
 	switch {
+	case !ok && r.Asset != "":
+		return request, fmt.Errorf("--asset %q is no asset; use a name such as %s", r.Asset, d.Coin())
 	case r.DailyCount > apikey.MaxCount:
 		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
 	case r.RepeatGuard != 0 && (r.RepeatGuard < apikey.MinGuard*time.Second || r.RepeatGuard > apikey.MaxGuard*time.Second):
@@ -103,7 +113,7 @@ type keyIssue struct {
 }
 
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := c.request()
+	r, err := c.request(d)
 	if err != nil {
 		return none, err
 	}
@@ -142,6 +152,9 @@ func mayDo(p apikey.Permissions) string {
 	}
 	if p.Guard != nil {
 		words = append(words, fmt.Sprintf("guard %d s", *p.Guard))
+	}
+	if p.Asset != nil {
+		words = append(words, *p.Asset)
 	}
 	if p.Recipients == "book" {
 		words = append(words, "book")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,14 +28,15 @@ type Commands struct {
 
 // A merchantRow is a merchant as commands show it.
 type merchantRow struct {
-	ID       string          `json:"id"`
-	Name     string          `json:"name"`
-	LiveKeys int             `json:"live_keys"`
-	LastUsed deployed.Stamp  `json:"last_used_at"`
-	Reason   *string         `json:"suspended"` // why
-	Maximum  *token.Amount   `json:"max_amount"`
-	Daily    *token.Amount   `json:"daily_amount"`
-	Keys     []apikey.Public `json:"keys,omitempty"`
+	ID       string                       `json:"id"`
+	Name     string                       `json:"name"`
+	LiveKeys int                          `json:"live_keys"`
+	LastUsed deployed.Stamp               `json:"last_used_at"`
+	Reason   *string                      `json:"suspended"` // why
+	Maximum  *token.Amount                `json:"max_amount"`
+	Daily    *token.Amount                `json:"daily_amount"`
+	Assets   map[string]apikey.AssetTerms `json:"assets,omitempty"` // limits of other assets than the default
+	Keys     []apikey.Public              `json:"keys,omitempty"`
 	terms    apikey.Terms
 }
 
@@ -45,7 +47,11 @@ func (r merchantRow) String() string {
 	if r.Reason != nil {
 		state = "suspended: " + *r.Reason
 	}
-	return fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
+	line := fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
+	for _, asset := range slices.Sorted(maps.Keys(r.Assets)) {
+		line += fmt.Sprintf("  %-82s  %-20s  %s\n", asset, limit(r.Assets[asset].Maximum), limit(r.Assets[asset].Daily))
+	}
+	return line
 }
 
 func limit(a token.Amount) string {
@@ -78,6 +84,7 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 			*f.to = &f.amount
 		}
 	}
+	row.Assets = row.terms.Assets
 	if row.terms.Suspended != "" {
 		row.Reason = &row.terms.Suspended
 	}
@@ -179,6 +186,7 @@ func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (cha
 
 type merchantLimit struct {
 	merchantArg
+	Asset       string       `help:"Of which asset, eip155:…; empty: the default."`
 	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
 	DailyAmount token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }
@@ -187,6 +195,12 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
 		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
 	}
+	coin, ok := token.ParseCoin(c.Asset)
+	if c.Asset != "" && !ok {
+		return change.Change{}, fmt.Errorf("--asset %q is no asset; use a name such as %s", c.Asset, d.Coin())
+	}
 	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
-		func(t *apikey.Terms) { t.Maximum, t.Daily = c.MaxAmount, c.DailyAmount })
+		func(t *apikey.Terms) {
+			*t = t.With(coin, d.Coin(), apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
+		})
 }

@@ -82,11 +82,12 @@ type Oracle struct {
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
 	countings  map[counter]*counting
-	spendings  map[string]*spending // by actor
-	harmed     bool                 // a wallet was paused
-	blocks     map[chain.Hash]bool  // transactions that were ever in a block
-	base       uint64               // the last block that was not rolled back
-	rolled     time.Time            // when an operator accepted that; zero: never
+	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
+	spendings  map[string]*spending     // by actor
+	harmed     bool                     // a wallet was paused
+	blocks     map[chain.Hash]bool      // transactions that were ever in a block
+	base       uint64                   // the last block that was not rolled back
+	rolled     time.Time                // when an operator accepted that; zero: never
 }
 
 // A ruling has the settings since a time.
@@ -133,7 +134,7 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
-		countings: map[counter]*counting{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
+		countings: map[counter]*counting{}, led: map[token.Address]uint64{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -401,8 +402,10 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	o.pending[id] = txs
 	most := o.Chain.MostMined(id.Address) + o.Window
-	if len(o.past) > 0 {
-		most += o.Spare
+	if len(o.past) > 0 { // a recovery goes by the node that counts most
+		o.mu.Lock()
+		most = max(most, o.led[id.Address]) + o.Spare
+		o.mu.Unlock()
 	}
 	if w.NextNonce > most {
 		o.Violate(WithinBounds, "next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, o.Window)

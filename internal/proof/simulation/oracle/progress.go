@@ -3,6 +3,7 @@ package oracle
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -32,6 +33,9 @@ type counter struct {
 func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if strings.HasPrefix(run, "recover") && count <= o.Chain.MostMined(of)+o.Spare { // else it asks again
+		o.led[of] = max(o.led[of], count)
+	}
 	c := o.countings[counter{run, of}]
 	if c == nil {
 		c = &counting{last: map[string]answer{}}
@@ -54,24 +58,23 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	}
 }
 
-// Storing checks the progress of a wallet that a run is about to store. A nonce is added only if enough nodes have
+// Progressed checks the progress that a run has just stored of a wallet. It added a nonce only if enough nodes have
 // counted it, and payment.mined was published; one with a no-op only if a paying attempt was ever in a block.
-func (o *Oracle) Storing(run string, id wallet.ID, seen *wallet.Progress) {
+func (o *Oracle) Progressed(run string, before wallet.Wallet, seen *wallet.Progress) {
 	if seen == nil {
 		return
 	}
-	ctx := context.Background()
-	stored, _ := o.Store.Wallet(ctx, id)
+	ctx, id := context.Background(), before.ID
 	txs, _, _ := o.Store.PendingTxs(ctx, id, 0)
 	o.mu.Lock()
 	c := o.countings[counter{run, id.Address}]
 	o.mu.Unlock()
-	if seen.Mined > stored.Progress.Mined && (c == nil || seen.Mined > c.most) {
+	if seen.Mined > before.Progress.Mined && (c == nil || seen.Mined > c.most) {
 		o.Violate(ProgressHolds, "%d nonces of %s are stored as mined: too few nodes count so many", seen.Mined, short(id.Address))
 	}
 	for _, tx := range txs {
 		p, err := o.Store.Payment(ctx, tx.Payment)
-		if err != nil || !seen.IsMined(tx.Nonce, p.HasNoop()) || stored.Progress.IsMined(tx.Nonce, p.HasNoop()) {
+		if err != nil || !seen.IsMined(tx.Nonce, p.HasNoop()) || before.Progress.IsMined(tx.Nonce, p.HasNoop()) {
 			continue
 		}
 		o.checkPaid(p)

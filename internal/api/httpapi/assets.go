@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+)
+
+// Assets reads the assets of the stack.
+type Assets func(context.Context) (stack.Assets, error)
+
+// OneAsset returns the Assets of a stack that has always that one.
+func OneAsset(one stack.Asset) Assets {
+	return func(context.Context) (stack.Assets, error) { return stack.Assets{one}, nil }
+}
+
+// read returns the assets, at least one, or dispatch.ErrUnavailable.
+func (a Assets) read(ctx context.Context) (stack.Assets, error) {
+	all, err := a(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, errors.Join(dispatch.ErrUnavailable, errNoAssets, err)
+	}
+	return all, nil
+}
+
+var errNoAssets = errors.New("no assets of the stack are known")
+
+// ofPayment is read for a request that pays. Without the assets it cannot be compared with a payment that is stored
+// under its key, so it must not be answered that nothing was started.
+func (a Assets) ofPayment(c *call) (stack.Assets, error) {
+	all, err := a.read(c.Context())
+	if err != nil && len(c.Header.Values("Idempotency-Key")) > 0 {
+		return nil, errors.New(err.Error())
+	}
+	return all, err
+}
+
+// An assetView is an asset as merchants see it.
+type assetView struct {
+	Asset    string        `json:"asset"`
+	Network  string        `json:"network"`
+	ChainID  uint64        `json:"chain_id"`
+	Token    string        `json:"token"`
+	Contract token.Address `json:"contract"`
+	Decimals int           `json:"decimals"`
+	Default  bool          `json:"default"`
+	Open     bool          `json:"open"`
+}
+
+// ListAssets serves GET /assets.
+func ListAssets(assets Assets) Endpoint {
+	return endpoint("ListAssets", func(c *call) (answer, error) {
+		all, err := assets.read(c.Context())
+		return listing(func(a stack.Asset) assetView {
+			return assetView{a.Coin().String(), a.Network, a.ChainID, a.Token.Symbol, a.Token.Contract, a.Token.Decimals,
+				a.Coin() == all[0].Coin(), !a.Closed}
+		})(all, err)
+	})
+}
+
+const assetMsg = "Must be an asset of GET /assets"
+
+func named(all stack.Assets, name string) (stack.Asset, bool) {
+	coin, ok := token.ParseCoin(name)
+	a, found := all.Find(coin)
+	return a, ok && found
+}
+
+// asset reads which of all assets is meant, the default if the field is absent.
+func (f *form) asset(all stack.Assets) stack.Asset {
+	v, ok := f.given("asset")
+	if !ok {
+		return all[0]
+	}
+	a, found := named(all, v.Text)
+	if v.Kind != strictjson.String {
+		f.refuse("asset", "string_type", "Must be a string")
+	} else if !found {
+		f.refuse("asset", "asset_unknown", assetMsg)
+	}
+	return a
+}
+
+// asset reads a parameter that names an asset, whose other values it refuses. The assets are read only if it is sent.
+func (q *query) asset(ctx context.Context, assets Assets) (a stack.Asset, err error) {
+	sent, ok := q.given("asset")
+	if !ok {
+		return a, nil
+	}
+	all, err := assets.read(ctx)
+	if a, ok = named(all, sent); !ok && err == nil {
+		q.refuse("asset", "asset_unknown", assetMsg)
+	}
+	return a, err
+}
