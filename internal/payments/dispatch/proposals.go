@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -41,6 +42,7 @@ type Proposals struct {
 	// merchants, without a code for one that holds only for now.
 	Terms   func(ctx context.Context, merchant string) (apikey.Terms, error)
 	Explain func(error) proposal.Refusal
+	Width   int // of proposals that Run looks after at once; 0: 16
 }
 
 // Propose stores a proposal for r, and takes r's key, or returns the same one as it is stored, with replayed. Errors are
@@ -165,7 +167,7 @@ func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by 
 		case p.Approver.Key != "" || state.Signed():
 			return p, nil
 		case state == payment.Proposed && !s.Now().Before(p.ExpiresAt()):
-			return p.End(payment.Expired, s.Now()), nil
+			return p.End(payment.Expired, s.Now()), s.unmade(ctx, p.Payment)
 		}
 		return p.Approve(by, s.Now()), nil
 	}, func(p proposal.Proposal) error {
@@ -186,28 +188,33 @@ func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (pro
 			return p, nil
 		case state.Signed():
 			return p, proposal.ErrReleased
-		case state == payment.Prepared:
-			err = s.nonceless(ctx, p.Payment)
 		}
-		return p.End(payment.Cancelled, s.Now()), err
+		return p.End(payment.Cancelled, s.Now()), s.unmade(ctx, p.Payment)
 	}, func(proposal.Proposal) error { return nil })
 }
 
-// nonceless returns an error unless a begun release holds no nonce, and no handler is making its payment. In restored
-// tables it may have been made: there no run has compared the wallets, or it has paused them.
-func (s *Proposals) nonceless(ctx context.Context, p payment.Payment) error {
-	w, err := s.Store.Wallet(ctx, walletOf(p))
-	if _, held := w.Holds(p.ID, p.Revision); held {
-		return proposal.ErrReleased
-	}
-	if errors.Is(err, wallet.ErrUnknown) {
-		err = nil
-	}
+// unmade returns an error unless an open proposal can end: its begun release holds no nonce, and no handler is making its
+// payment. In restored tables the payment may have been made: there no run has compared the wallets, or some are under
+// suspicion.
+func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
+	wallets, err := s.Store.Wallets(ctx, p.Tx.ChainID)
 	compared, unread := s.Store.Compared(ctx, p.Tx.ChainID)
-	switch {
-	case err != nil || unread != nil:
-		return errors.Join(err, unread)
-	case w.Suspect() || compared.At.IsZero() || s.Now().Sub(p.CreatedAt) < handlerLife:
+	if err := cmp.Or(err, unread); err != nil {
+		return err
+	}
+	opened, begun := wallets.Working(true), p.State == payment.Prepared
+	unsure := len(opened) > 0 && compared.At.IsZero() || begun && s.Now().Sub(p.CreatedAt) < handlerLife
+	for _, r := range opened {
+		w, err := s.Store.Wallet(ctx, r.ID)
+		if err != nil && !errors.Is(err, wallet.ErrUnknown) {
+			return err
+		}
+		if _, held := w.Holds(p.ID, p.Revision); held && begun {
+			return proposal.ErrReleased
+		}
+		unsure = unsure || w.Suspect()
+	}
+	if unsure {
 		return proposal.ErrBeginning
 	}
 	return nil

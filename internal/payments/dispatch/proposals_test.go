@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
@@ -308,6 +309,28 @@ func TestCancel(t *testing.T) {
 			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
 		}
 	}
+	for what, restore := range map[string]func(*desk){
+		"restored, and not compared": func(d *desk) { d.Must(d.Tables.SetCompared(t.Context(), 1, store.Comparison{Revision: 1})) },
+		"restored, and suspected": func(d *desk) {
+			d.Must(d.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
+		},
+	} {
+		d := newDesk(t, nil)
+		d.compared()
+		must.Get(d.pay())(t) // opens the wallets
+		restore(d)
+		must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "other" }))(t)
+		other := proposal.ID(payment.KeyID(asked.Merchant, asked.Mode, "other"))
+		if _, err := d.Cancel(t.Context(), owner, other); !errors.Is(err, proposal.ErrBeginning) {
+			t.Errorf("%s: cancelled: %v", what, err)
+		}
+		d.Pass(time.Hour)
+		must.Get(d.Run(t.Context()))(t)
+		_, err := d.Approve(t.Context(), owner, other, checker, anyAsset)
+		if p := must.Get(d.Find(t.Context(), owner, other))(t); !errors.Is(err, proposal.ErrBeginning) || p.Payment.State != payment.Proposed {
+			t.Errorf("%s: after its end it is %s, approved: %v", what, p.Payment.State, err)
+		}
+	}
 	d := newDesk(t, breaks("Reserve#1", "Payment#1")) // a slow handler reserves while the cancel is stored
 	d.compared()
 	must.Get(d.propose(free))(t)
@@ -396,6 +419,7 @@ func TestWhoIsNotReleased(t *testing.T) {
 		t.Errorf("events %v, want %v", d.events, want)
 	}
 	d = newDesk(t, breaks("Reserve#1", "Payment#1")) // begun in time, and without a nonce
+	d.compared()
 	must.Get(d.propose(free))(t)
 	d.run()
 	d.Pass(time.Hour)

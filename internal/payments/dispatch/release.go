@@ -55,7 +55,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, err error) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
 	run := &runOfReleases{Proposals: s, short: map[token.Coin]token.Amount{}}
 	var group errgroup.Group
-	group.SetLimit(releaseWidth)
+	group.SetLimit(cmp.Or(s.Width, releaseWidth))
 	for _, i := range order {
 		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && deadline.Sub(s.Now()) < reserve {
 			break
@@ -83,6 +83,9 @@ func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
 		return nil
 	case state == payment.Proposed && !now.Before(p.ExpiresAt()):
 		to := p.End(payment.Expired, now)
+		if err := r.unmade(ctx, p.Payment); err != nil {
+			return err
+		}
 		if err := r.Store.Amend(ctx, p, to, store.Guard{}); err != nil {
 			return err
 		}
