@@ -89,6 +89,9 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			due.run = now.Add(runEvery)
 			if p.runs() {
 				c.StartRun()
+				if c.proposes {
+					c.StartReleases()
+				}
 				if c.Refills != (settings.Refills{}) {
 					c.StartRefill()
 				}
@@ -156,6 +159,7 @@ func (c *Cluster) Finish(settled bool) []string {
 		c.recoverAll()
 	}
 	c.settle()
+	c.releaseAll()
 	c.askRivals()
 	c.Chain.Replay()
 	for range c.Depth + 2 {
