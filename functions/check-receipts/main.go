@@ -19,7 +19,7 @@ import (
 func main() { boot.Schedule(wire) }
 
 func wire(env *boot.Env) boot.Run {
-	config := chainenv.Config(env)
+	config := boot.Config(env)
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)

@@ -20,7 +20,7 @@ import (
 func main() { boot.Schedule(wire) }
 
 func wire(env *boot.Env) boot.Run {
-	config, nodes := chainenv.Config(env), chainenv.Nodes(env)
+	config, nodes := boot.Config(env), chainenv.Nodes(env)
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	settler := settlement.New(config, settlement.Parts{

@@ -40,11 +40,11 @@ var Routes = []Route{
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
 	{"GET", "/assets", "ListAssets", "list-transactions", reads},
 
-	{"POST", "/proposals", "CreateProposal", "", proposes},
-	{"GET", "/proposals", "ListProposals", "", reads},
-	{"GET", "/proposals/{id}", "GetProposal", "", reads},
-	{"POST", "/proposals/{id}/approve", "ApproveProposal", "", approves},
-	{"POST", "/proposals/{id}/cancel", "CancelProposal", "", proposes | approves | pays},
+	{"POST", "/proposals", "CreateProposal", "create-proposal", proposes},
+	{"GET", "/proposals", "ListProposals", "list-transactions", reads},
+	{"GET", "/proposals/{id}", "GetProposal", "list-transactions", reads},
+	{"POST", "/proposals/{id}/approve", "ApproveProposal", "create-proposal", approves},
+	{"POST", "/proposals/{id}/cancel", "CancelProposal", "create-proposal", proposes | approves | pays},
 
 	{"POST", "/recipients", "CreateRecipient", "create-recipient", recipients},
 	{"GET", "/recipients", "ListRecipients", "list-recipients", recipients | pays | proposes},

@@ -71,7 +71,7 @@ func TestAsset(t *testing.T) {
 		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
 	} {
 		env := stack(t, new(string), c.vars)
-		config := chainenv.Config(env)
+		config := boot.Config(env)
 		got, name := config.Token, config.Network
 		if diff := cmp.Diff(c.want, got); diff != "" || name != c.name {
 			t.Errorf("%s: network %s (-want +got):\n%s", c.why, name, diff)
@@ -154,18 +154,18 @@ func TestConfig(t *testing.T) {
 		"real money":       {map[string]string{"MODE": "live", "CHAIN_ID": "31337"}, "finalized 2s 200000000000 64"},
 	} {
 		env := stack(t, new(string), c.vars)
-		got := chainenv.Config(env)
+		got := boot.Config(env)
 		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.Own.FeeLimit, got.Own.Window); env.Err() != nil || text != c.want {
 			t.Errorf("%s: %s, %v; want %s", why, text, env.Err(), c.want)
 		}
 	}
 	for mode, chainID := range map[string]string{"live": "84532", "test": "8453"} {
-		if config := chainenv.Config(stack(t, new(string), map[string]string{"MODE": mode, "CHAIN_ID": chainID})); !config.Live {
+		if config := boot.Config(stack(t, new(string), map[string]string{"MODE": mode, "CHAIN_ID": chainID})); !config.Live {
 			t.Errorf("%s on chain %s moves no real money", mode, chainID)
 		}
 	}
 	env := stack(t, new(string), map[string]string{"CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
-	chainenv.Config(env)
+	boot.Config(env)
 	for _, name := range []string{"ConfirmationRule", "BlockTime"} {
 		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)

@@ -25,7 +25,7 @@ func Batches(env *boot.Env, d *dispatch.Dispatcher) dispatch.Turnstile {
 
 // New returns the environment's dispatcher. draw picks a number below its argument, to spread requests over wallets.
 func New(env *boot.Env, draw func(n int) int) *dispatch.Dispatcher {
-	config := chainenv.Config(env)
+	config := boot.Config(env)
 	return dispatch.New(config, dispatch.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewAddressBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, env.Now), // no entry is made here

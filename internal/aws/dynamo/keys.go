@@ -144,16 +144,16 @@ func listSK(createdAt time.Time, id string) string { return instant(createdAt) +
 // duePK is the partition of the index that has the open proposals by the time at which something is to be done.
 const duePK = "due"
 
-const proposalsPrefix = "proposals#"
+func proposalsPK(merchant, mode string) string { return "proposals#" + merchant + "#" + mode }
 
 // placeKey is the key of a proposal in its merchant's list.
 func placeKey(p proposal.Proposal) primaryKey {
-	return pair(proposalsPrefix+p.Payment.Merchant+"#"+p.Payment.Mode, listSK(p.CreatedAt, string(p.Payment.ID)))
+	return pair(proposalsPK(p.Payment.Merchant, p.Payment.Mode), listSK(p.CreatedAt, string(p.Payment.ID)))
 }
 
 // openKey is the key of the count of a merchant's open proposals.
 func openKey(p proposal.Proposal) primaryKey {
-	return pair("merchant#"+p.Payment.Merchant, proposalsPrefix+p.Payment.Mode)
+	return pair(proposalsPK(p.Payment.Merchant, p.Payment.Mode), "~open") // behind every place
 }
 
 func walletPK(id wallet.ID) string { return fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address) }

@@ -147,7 +147,7 @@ func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (p
 		TableName: &s.name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("sk"),
 		ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(f.Limit + 1)),
 		KeyConditionExpression:    aws.String("pk = :list AND sk < :below"),
-		ExpressionAttributeValues: attributes{":list": text(proposalsPrefix + f.Merchant + "#" + f.Mode), ":below": text(below)},
+		ExpressionAttributeValues: attributes{":list": text(proposalsPK(f.Merchant, f.Mode)), ":below": text(below)},
 	}
 	var conditions []string
 	for name, want := range map[string]string{"status": f.Status, "proposed_by": f.By} {
