@@ -778,7 +778,7 @@ type CreateProposalRequest struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 
 	// NotBefore At most 90 days ahead. A time that has passed is at once.
-	NotBefore time.Time `json:"not_before,omitempty"`
+	NotBefore time.Time `json:"not_before,omitempty,omitzero"`
 
 	// Payments As of POST /send-payments, in place of amount and recipient.
 	Payments []ProposedEntry `json:"payments,omitempty"`
