@@ -88,9 +88,8 @@ lint: ## gofmt, golangci-lint with go vet, stilted phrases
 quick: ## The loop while you work: the tests of internal/ but the six longest (unchanged packages are remembered), 500 seeds, then lint of the packages you changed
 	go test $(LEAN) -skip '^(TestSeeds|TestExhaustive|TestGuides|TestManyMerchants|TestPayBatchesAfterAFailure|TestPaymentsTable)$$' ./internal/...
 	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
-	@tools/install golangci-lint
 	@changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
-	  [ -z "$$changed" ] || { echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
+	  [ -z "$$changed" ] || { tools/install golangci-lint; echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
 
 .PHONY: lint-template
 lint-template: ## cfn-lint with serverless rules and checkov on template.yaml, cfn-lint on what SAM makes of it

@@ -91,7 +91,7 @@ func survives(t *testing.T, program []string) {
 	var cut atomic.Bool
 	paid, noted := map[string]chan struct{}{}, map[string]func(){} // by Idempotency-Key
 	for _, id := range []string{"1", "2"} {
-		key, first := must.Get(remit.Key("order " + id))(t), make(chan struct{})
+		key, first := must.Get(remit.Key("order "+id))(t), make(chan struct{})
 		paid[id], noted[key] = first, sync.OnceFunc(func() { close(first) })
 	}
 	proxy := httputil.NewSingleHostReverseProxy(behind)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -34,7 +35,7 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 			return err
 		}))
 	}
-	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // what stands around a wrapped error
+	step := regexp.MustCompile(`[;:,(] *$|^[^;]*%w$`) // around a wrapped error
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		if texts[c.Name] == "" {
 			t.Errorf("no command has this error: delete the row")
@@ -90,8 +91,10 @@ func constant(e ast.Expr) string {
 func TestWrongUse(t *testing.T) {
 	p, m := local(t)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"typo": "adress,amount\n" + payee + ",1\n", "empty": "", "good": "address,amount\n" + payee + ",1\n",
-		"short": "address,amount\n0x222222222222222222222222222222222222222,1\n", "long": "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
+	for name, text := range map[string]string{"typo": "addrss,amount\n" + payee + ",1\n", "empty": "",
+		"good":  "address,amount\n" + payee + ",1\n",
+		"short": "address,amount\n0x222222222222222222222222222222222222222,1\n",
+		"long":  "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name+".csv"), []byte(text), 0o600))
 	}
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
@@ -130,7 +133,7 @@ func TestPayInterrupted(t *testing.T) {
 	p := must.Get(localtest.Launch(t.Context(), &stderr, binary, args...))(t)
 	must.Get(p.Out.Until(func(line string) bool { return strings.Contains(line, "line 3001 repeats") }))(t)
 	for written := []byte(nil); !bytes.Contains(written, []byte(",pending,")); written, _ = os.ReadFile(list + ".results.csv") {
-		exec.CommandContext(t.Context(), "sleep", "0.05").Run() //nolint:errcheck // it only waits
+		time.Sleep(50 * time.Millisecond)
 	}
 	err := p.Interrupt()
 	if ended, _ := errors.AsType[*exec.ExitError](err); ended == nil || ended.ExitCode() != 1 ||

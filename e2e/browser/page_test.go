@@ -102,10 +102,11 @@ func (s sandbox) await(what, format string, args ...any) {
 	}
 }
 
-// click presses the button that a CSS selector names.
+// click presses the button that a CSS selector names. A click by its place would miss a button that moves meanwhile.
 func (s sandbox) click(selector string) {
 	s.Helper()
-	s.do("pressing "+selector, chromedp.Click(chromedp.CSS(selector)))
+	s.do("finding "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
+	eval[bool](s, "document.querySelector(%q).click(), true", selector)
 }
 
 // pay fills in the form and presses "Pay".

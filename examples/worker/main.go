@@ -1,5 +1,5 @@
-// Command worker pays the orders of a queue, which is a directory: POST /orders puts an order into it, workers pay
-// what is there, and Remit's webhook ends it. It may be killed at any line: an order is in the queue before it is paid
+// Command worker pays the orders of a queue, which is a directory: POST /orders puts an order into it, workers pay it,
+// and Remit's webhook ends it. It may be killed at any line: an order is in the queue before it is paid
 // and until it has ended, and the order is the intent. Remit pays each order once.
 //
 //	go run . # with REMIT_URL, REMIT_API_KEY, WEBHOOK_SECRET, PORT and ORDERS, a directory

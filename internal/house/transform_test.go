@@ -198,7 +198,8 @@ json.dump([config.release(*case) for case in json.load(sys.stdin)], sys.stdout)`
 // python runs a script of the template's tools on a value, and reads its output.
 func python(t *testing.T, in, out any, args ...string) {
 	t.Helper()
-	run(t, in, out, tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python"), append([]string{"-B", "-W", "ignore"}, args...)...)
+	run(t, in, out, tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python"),
+		append([]string{"-B", "-W", "ignore"}, args...)...)
 }
 
 // run gives a value to a program, and reads its output.

@@ -1557,7 +1557,7 @@ type Sandbox struct {
 // SandboxRecipientsBehaviour defines model for Sandbox.Recipients.Behaviour.
 type SandboxRecipientsBehaviour string
 
-// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance.
+// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals.
 // `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. `payments:propose`:
 // POST /proposals, its cancel, and GET /recipients. `payments:approve`: approve and cancel. GET /api-keys/self needs none.
 type Scope string

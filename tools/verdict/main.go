@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 func main() {
@@ -52,6 +53,9 @@ func run(args []string) error {
 	}
 	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages))
 	t := newTally(os.Stdout)
+	ended := make(chan struct{})
+	defer close(ended)
+	go t.report(len(packages), ended)
 	race := slices.Index(flags, "-race")
 	if race < 0 {
 		err = t.test(all, nil, flags, packages)
@@ -138,6 +142,8 @@ type tally struct {
 	tests, broken  map[string]int     // of each package: passed, failed
 	seconds        map[string]float64 // of each package, and of each test that is none of another
 	left           map[string]int     // tests left out, by their need
+	running        []string           // packages whose tests have started
+	ended          int                // packages
 }
 
 func newTally(w io.Writer) *tally {
@@ -165,6 +171,21 @@ func (t *tally) read(events io.Reader) error {
 	}
 }
 
+// report prints twice a minute how far the tests of so many packages are.
+func (t *tally) report(packages int, ended <-chan struct{}) {
+	for seconds := 30; ; seconds += 30 {
+		select {
+		case <-ended:
+			return
+		case <-time.After(30 * time.Second):
+		}
+		t.mu.Lock()
+		fmt.Fprintf(t, "after %d s: %d of %d packages tested; running: %s; the others compile or wait\n", seconds, t.ended, packages,
+			cmp.Or(strings.Join(t.running, ", "), "none yet"))
+		t.mu.Unlock()
+	}
+}
+
 // add counts an event.
 func (t *tally) add(e event) {
 	id := e.Package + " " + e.Test
@@ -177,6 +198,9 @@ func (t *tally) add(e event) {
 		return
 	case "output":
 		t.output[id] += e.Output
+		return
+	case "start":
+		t.running = append(t.running, short(e.Package))
 		return
 	case "pass", "fail", "skip":
 		delete(t.output, id)
@@ -208,6 +232,8 @@ func (t *tally) add(e event) {
 
 // endPackage prints a package that ended. One that failed without a failed test counts as one.
 func (t *tally) endPackage(e event, said string) {
+	t.ended++
+	t.running = slices.DeleteFunc(t.running, func(name string) bool { return name == short(e.Package) })
 	if e.Action == "skip" { // it has no tests
 		return
 	}

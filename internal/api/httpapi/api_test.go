@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -433,13 +434,13 @@ type payments struct {
 	nonce  uint64
 	got    []payment.Request
 
-	walletReads int
+	walletReads atomic.Int32
 	unreadable  bool // the wallets
 }
 
 // Wallet implements httpapi.WalletFinder.
 func (s *payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	if s.walletReads++; s.unreadable {
+	if s.walletReads.Add(1); s.unreadable {
 		return wallet.Wallet{}, store.ErrUnreadable
 	}
 	return s.Store.Wallet(ctx, id)

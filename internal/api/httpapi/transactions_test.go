@@ -397,11 +397,11 @@ func TestProgressOfPayments(t *testing.T) {
 	a.get("/transactions?idempotency_key=k").want(t, 200, mined)
 	a.post("/send-payment", goodBody, `Idempotency-Key: "k"`).want(t, 201, mined, `"idempotency_key":"k"`)
 	a.get("/transactions", "Accept: text/csv").want(t, 200, "wei,sent,")
-	a.payments.walletReads = 0
+	a.payments.walletReads.Store(0)
 	page := a.get("/transactions?limit=100")
 	page.want(t, 200)
-	if n := strings.Count(page.body, mined); n != 5 || a.payments.walletReads != 1 {
-		t.Errorf("%d are mined, after %d reads of their wallet: %s", n, a.payments.walletReads, page.body)
+	if n := strings.Count(page.body, mined); n != 5 || a.payments.walletReads.Load() != 1 {
+		t.Errorf("%d are mined, after %d reads of their wallet: %s", n, a.payments.walletReads.Load(), page.body)
 	}
 	a.payments.unreadable = true
 	if page := a.get("/transactions?limit=100"); strings.Count(page.body, `"progress":"committed"`) != 31 {

@@ -145,6 +145,9 @@ func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, e
 }
 
 func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
+	if len(to.Assets) > apikey.MaxAssetTerms {
+		return apikey.ErrAssetTerms
+	}
 	condition := "terms IN (:from, :to)"
 	if from.Text() == "" {
 		condition = "attribute_not_exists(terms) OR " + condition

@@ -72,7 +72,8 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		if len(page) == f.Limit {
 			return page, entries[i-1], nil
 		}
-		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset) {
+		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) &&
+			(f.Asset == (token.Coin{}) || p.Coin() == f.Asset) {
 			page = append(page, p)
 		}
 	}

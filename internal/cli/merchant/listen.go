@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"syscall"
 	"time"
 
@@ -30,7 +29,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
 		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
 	}
-	if to, err := url.Parse(c.To); c.To != "" && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https") {
+	if c.To != "" && !usable(c.To) {
 		return fmt.Errorf("--forward %s: use a URL such as http://localhost:3000/hook", c.To)
 	}
 	listener, err := net.Listen("tcp", c.Listen)

@@ -41,7 +41,7 @@ Never make an intent from chance or the time, and never change its spelling: ano
 
 // Validate checks the URL before an agent waits for its first answer.
 func (c *MCP) Validate() error {
-	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if !usable(c.URL) {
 		return fmt.Errorf("--url %s: the URL is unusable: give https://, or http:// to this machine, and a host", c.URL)
 	}
 	return nil
@@ -63,8 +63,7 @@ func (c *MCP) Run(ctx context.Context) error {
 // An agent answers the tools.
 type agent struct {
 	api     *remit.Client
-	token   atomic.Pointer[remit.Balance] // for its symbol and decimals; nil until it is read
-	guarded atomic.Bool                   // the key has a repeat guard
+	guarded atomic.Bool // the key has a repeat guard
 }
 
 func (a *agent) server() *mcp.Server {
@@ -97,14 +96,15 @@ type payment struct {
 	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
+	Asset         string `json:"asset,omitempty" jsonschema:"one of those that limits shows; the default if absent"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	unit, err := a.unit(ctx)
-	order := remit.Order{To: in.To, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
+	unit, err := assetOf(ctx, a.api, in.Asset)
+	order := remit.Order{To: in.To, Asset: in.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
@@ -237,13 +237,17 @@ func meaning(p remit.Payment) string {
 }
 
 func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
-	unit, err := a.unit(ctx)
-	if err != nil {
-		return nil, err
-	}
 	key, err := a.api.OwnKey(ctx)
 	if err != nil {
 		return nil, err
+	}
+	unit, err := assetOf(ctx, a.api, key.Asset)
+	all, unread := a.api.Assets(ctx)
+	if err = cmp.Or(err, unread); err != nil {
+		return nil, err
+	}
+	if key.Asset != "" {
+		all = []remit.ListedAsset{unit}
 	}
 	whole := func(amount remit.Amount) any { // null: no limit
 		if amount == "" {
@@ -251,7 +255,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		}
 		return tokens(amount, unit.Decimals)
 	}
-	return map[string]any{"token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
+	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
 		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
 		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": key.ExpiresAt,
 		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
@@ -284,22 +288,6 @@ func first[T any](name string, all iter.Seq2[T, error], next string, show func(T
 	return map[string]any{name: list, "next": next}, nil
 }
 
-// unit returns the token's symbol and decimals, which a stack never changes.
-func (a *agent) unit(ctx context.Context) (remit.Balance, error) {
-	if known := a.token.Load(); known != nil {
-		return *known, nil
-	}
-	b, err := a.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD")
-	if err == nil && b.Token == "" {
-		err = errors.New("the answer is not that of Remit: check --url")
-	}
-	if err != nil {
-		return b, fmt.Errorf("reading the token's decimals: %w", err)
-	}
-	a.token.Store(&b)
-	return b, nil
-}
-
 func tokens(amount remit.Amount, decimals int) string {
 	text, _ := remit.FormatUnits(amount, decimals) // "" of null
 	return text
@@ -316,6 +304,6 @@ func shown(p remit.Payment) any {
 		entries = append(entries, map[string]any{"to": e.To, "amount": tokens(e.Amount, p.Decimals), "reference": e.Reference})
 	}
 	return map[string]any{"tx_hash": p.TxHash, "status": p.Status, "to": p.To, "amount": tokens(p.Amount, p.Decimals), "token": p.Token,
-		"network": p.Network, "reference": p.Reference, "batch": entries, "progress": p.Progress, "failure": p.Failure,
+		"asset": p.Asset, "network": p.Network, "reference": p.Reference, "batch": entries, "progress": p.Progress, "failure": p.Failure,
 		"created_at": p.CreatedAt, "onchain_tx_hash": p.OnchainTxHash}
 }

@@ -69,8 +69,8 @@ func (d *desk) serve(t *testing.T) bot {
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body := http.StatusOK, `{"data":[`+d.stored+`]}`
 	switch {
-	case strings.HasPrefix(r.URL.Path, "/balance"):
-		body = `{"token":"USDC","decimals":6,"network":"test"}`
+	case r.URL.Path == "/assets":
+		body = `{"data":[{"asset":"a","token":"USDC","decimals":6,"network":"test","default":true},{"asset":"b","token":"EURC","decimals":2}]}`
 	case r.URL.Path == "/api-keys/self":
 		if body = cmp.Or(d.key, `{"repeat_guard_seconds":86400}`); body == "none" {
 			status = http.StatusForbidden
@@ -85,7 +85,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, text, _ := strings.Cut(d.posts[min(len(d.posted), len(d.posts)-1)], " ")
 		status, _ = strconv.Atoi(code)
 		body = text
-		d.posted = append(d.posted, r.Header.Get("Idempotency-Key")+asked.DifferentFrom)
+		d.posted = append(d.posted, r.Header.Get("Idempotency-Key")+asked.DifferentFrom+asked.Asset)
 	}
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
@@ -209,6 +209,14 @@ func TestAgentTools(t *testing.T) {
 	}
 	if text := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !strings.Contains(text, `"intent"`) {
 		t.Error(text)
+	}
+	d := &desk{posts: []string{"201 " + made("0x1", "250", "")}}
+	for _, of := range [][2]string{{"b", "Accepted"}, {"c", "has no asset"}} {
+		name, want := of[0], of[1]
+		text := d.serve(t).call("pay", fmt.Sprintf(`{"intent":"i","to":%q,"amount":"2.50","asset":%q}`, alice, name))
+		if !strings.Contains(text, want) || len(d.posted) != 1 || !strings.HasSuffix(d.posted[0], "b") {
+			t.Errorf("asset %s: %s; posted %q", name, text, d.posted)
+		}
 	}
 	var names []string
 	for tool, err := range agent.Tools(t.Context(), nil) {

@@ -10,9 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -20,6 +20,20 @@ import (
 // connect returns a client of the stack at that URL, which repeats nothing. An empty key is no key.
 func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
+}
+
+// assetOf returns the asset of that name, or the default one.
+func assetOf(ctx context.Context, c *remit.Client, name string) (remit.ListedAsset, error) {
+	all, err := connect(c.URL, c.Key).Assets(ctx)
+	for _, a := range all {
+		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
+			return a, nil
+		}
+	}
+	if err != nil {
+		return remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	}
+	return remit.ListedAsset{}, fmt.Errorf("%s has no asset %q: choose one of GET /assets", c.URL, name)
 }
 
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack
@@ -59,8 +73,8 @@ func Plain(err error) string {
 			at = u.Host
 		}
 		why := "the connection to " + at + " broke: " + cause.Error()
-		if name, is := errors.AsType[*net.DNSError](lost); is {
-			why = "nobody knows the name " + name.Name + "; correct the URL"
+		if unknown, is := errors.AsType[*net.DNSError](lost); is {
+			why = "nobody knows the name " + unknown.Name + "; correct the URL"
 		} else if errors.Is(lost, syscall.ECONNREFUSED) {
 			why = "nothing listens at " + at
 		} else if lost.Timeout() {
@@ -72,27 +86,23 @@ func Plain(err error) string {
 }
 
 // plainWords has Go's words for the ends of a context.
-var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "terminated signal received", "interrupted",
-	"; context canceled", "", "context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
+var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "",
+	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
 
-// widest is the most columns of a line that a command prints for people.
-const widest = 200
+// usable reports whether a program can send requests to a URL.
+func usable(at string) bool {
+	u, err := url.Parse(at)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
 
-// Fold breaks lines that are too wide at their blanks.
+// The lines that are too wide for people, and the parts that such a line is broken into.
+var wide, part = regexp.MustCompile(`(?m)^.{201,}$`), regexp.MustCompile(`(.{1,195})(?: +|$)|(.{195})`)
+
+// Fold breaks the lines of a text that have more than 200 columns, at their blanks.
 func Fold(text string) string {
-	var folded strings.Builder
-	for line := range strings.SplitAfterSeq(text, "\n") {
-		for width := utf8.RuneCountInString(strings.TrimRight(line, "\n")); width > widest; width = utf8.RuneCountInString(line) {
-			end := len(string([]rune(line)[:widest]))
-			if blank := strings.LastIndexByte(line[:end], ' '); blank > widest/2 {
-				end = blank
-			}
-			folded.WriteString(line[:end] + "\n")
-			line = "    " + strings.TrimLeft(line[end:], " ")
-		}
-		folded.WriteString(line)
-	}
-	return folded.String()
+	return wide.ReplaceAllStringFunc(text, func(line string) string {
+		return strings.TrimRight(part.ReplaceAllString(line, "$1$2\n    "), "\n ")
+	})
 }
 
 // A folding writer folds each text that it is given.

@@ -22,10 +22,11 @@ import (
 
 // Pay is `remit pay`.
 type Pay struct {
-	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
+	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
+	Asset       string        `help:"What to pay, by its name in GET /assets; the default if empty. A run pays one asset."`
 	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	Propose     bool          `help:"Propose each row, or with --batch up to 100 together, for another key to approve. Nothing is paid now."`
 	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when the payments are due, as 2026-01-30T09:00:00Z."`
@@ -70,7 +71,8 @@ func (e *Incomplete) Error() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
 		}
 	}
-	return map[bool]string{true: "interrupted: "}[e.Interrupted] + fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
+	return map[bool]string{true: "interrupted: "}[e.Interrupted] +
+		fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
 }
 
 // ExitCode is the exit status of the command.
@@ -99,6 +101,7 @@ type payout struct {
 	rows     []*payRow
 	symbol   string
 	decimals int
+	asset    string
 
 	out     io.Writer
 	number  int        // of the next numbered payment; see paybatch.go
@@ -159,21 +162,21 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	return p.ended(ctx, out)
 }
 
-// read reads the file, with the decimals of the API's token.
+// read reads the file, with the decimals of the asset.
 func (p *payout) read(ctx context.Context) error {
 	file, err := os.ReadFile(p.File)
 	if err != nil {
 		return err
 	}
-	coin, err := p.api.Balance(ctx, "0x000000000000000000000000000000000000dEaD") // which nobody has the key of
+	coin, err := assetOf(ctx, p.api, p.Asset)
 	if err != nil {
 		if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
 			return fmt.Errorf("%w; use another --key", err)
 		}
 		return fmt.Errorf("asking for the token: %w", err)
 	}
-	p.symbol, p.decimals = coin.Token, coin.Decimals
-	rows, bad, err := readPayments(file, p.Name, p.decimals)
+	p.symbol, p.decimals, p.asset = coin.Token, coin.Decimals, coin.Asset
+	rows, bad, err := readPayments(file, p.Name, coin)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
@@ -260,7 +263,7 @@ func unpaidKey(r *payRow) string { return map[bool]string{true: r.key}[r.status 
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
-	made, err := p.ask(ctx, r.key, r.order())
+	made, err := p.ask(ctx, r.key, r.order(p.Asset))
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	switch {
 	case err == nil:

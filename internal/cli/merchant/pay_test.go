@@ -2,6 +2,7 @@ package merchant_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,12 +92,19 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil ||
+	for flag, want := range map[string]string{"": `line 2: asset "eip155:1/erc20:0x1": this run pays ` + devAsset, "=eip155:1/erc20:0x1": `has no asset`} {
+		named := write(t, "address,amount,asset\n"+payee+",1,eip155:1/erc20:0x1\n"+payee+",1,\n"+payee+",1,"+strings.ToLower(devAsset)+"\n")
+		if _, err := run(t, named, api.URL, api.Key, "--yes", "--asset"+cmp.Or(flag, "=")); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "line 3") {
+			t.Errorf("--asset%s: %v", flag, err)
+		}
+	}
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait", "--asset="+devAsset); err != nil ||
 		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results, err := os.ReadFile(file + ".results.csv")
-	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z$`, string(results)) {
+	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z,`+devAsset+`$`, string(results)) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
@@ -251,7 +259,7 @@ func TestPayAcrossFailures(t *testing.T) {
 	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
 		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
 		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
-			"address,amount_units,idempotency_key,reference,name,amount,created_at\n2,,,,,,0x,4,pay-1,,,,\n"), 0o600))
+			"address,amount_units,idempotency_key,reference,name,amount,created_at,asset\n2,,,,,,0x,4,pay-1,,,,,\n"), 0o600))
 		must.OK(t, os.Chtimes(refused+".results.csv", time.Time{}, time.Now().Add(-age)))
 		if _, err := run(t, refused, api.URL, api.Key, "--yes"); !incomplete(err, 1) || !matches(want, err.Error()) {
 			t.Errorf("%s after the run before: %v", age, err)
@@ -317,7 +325,7 @@ func TestPayKeys(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprintf(w, `{"tx_hash":"0x%d","status":"confirmed"}`, len(used))
 		default:
-			_, _ = io.WriteString(w, `{"token":"USDC","decimals":6,"balance":0}`)
+			_, _ = io.WriteString(w, `{"data":[{"token":"USDC","decimals":6,"default":true}]}`)
 		}
 	}))
 	defer server.Close()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -111,6 +112,9 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if err != nil {
 			return nil, err
+		}
+		if !strings.EqualFold(one.Asset, p.asset) {
+			return nil, fmt.Errorf("this run pays %s: choose that with --asset, or pay %s under another name with --run", one.Asset, p.asset)
 		}
 		stored = append(stored, one)
 	}
@@ -231,11 +235,11 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		key, batch := p.batchKey(p.number), remit.Batch{Reference: batchReference(p.number)}
+		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.Asset, Reference: batchReference(p.number)}
 		for _, r := range rows {
 			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
 		}
-		first := rows[0].order()
+		first := rows[0].order(p.Asset)
 		first.Metadata = alone
 		made, err := p.ask(ctx, key, map[bool]any{true: batch, false: first}[p.Batch])
 		if err == nil {

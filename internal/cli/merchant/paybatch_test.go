@@ -34,6 +34,9 @@ func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.R
 	return between.URL
 }
 
+// devAsset is the asset of the embedded chain.
+const devAsset = "eip155:1337/erc20:0x5a393Bc7930B1e07ec535d04c384B4523181d11F"
+
 // salaries are rows of a file: each has an amount of its own, by which the balance of
 // the one recipient tells which were paid how often.
 func salaries(rows ...int) string {
@@ -206,7 +209,7 @@ func TestPayBatchesStops(t *testing.T) {
 		for _, i := range rows {
 			entries = append(entries, fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"salary %d"}`, payee, 1_000+i, i))
 		}
-		body := fmt.Sprintf(`{"data":[{"tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
+		body := fmt.Sprintf(`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
 			reference, failure, strings.Join(entries, ","))
 		if reference == "" {
 			body = regexp.MustCompile(`"reference":"[^"]*"`).ReplaceAllString(body, `"reference":null`)
@@ -214,7 +217,7 @@ func TestPayBatchesStops(t *testing.T) {
 		return say(200, body)
 	}
 	single := func(reference, metadata string) func(http.ResponseWriter) bool {
-		return say(200, `{"data":[{"tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
+		return say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
 			metadata+`,"payments":null}]}`)
 	}
 	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
@@ -239,6 +242,8 @@ func TestPayBatchesStops(t *testing.T) {
 			want: `100 refused, 50 not sent`, keys: 1},
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
+		"a run of another asset": {file: upTo(0, 2), find: answers{say(200, `{"data":[{"asset":"eip155:1/erc20:0x1","tx_hash":"0x07"}]}`)},
+			want: `nothing was paid.*this run pays eip155:1/erc20:0x1: choose that with --asset`},
 		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
 		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
@@ -291,7 +296,7 @@ func TestPayBatchesStops(t *testing.T) {
 		"a batch whose words were erased": {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)},
 			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
 		"a batch of one, recovered from the chain": {file: upTo(0, 3),
-			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+
+			find: answers{say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","to":"`+payee+
 				`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`,
 			paid: []int{0, 2}, keys: 1},
 		"a batch that paid other amounts": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
@@ -303,10 +308,10 @@ func TestPayBatchesStops(t *testing.T) {
 			"nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
 			keys: 1},
 		"a batch that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
+			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
 		"an amount that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
+			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
 			want: `nothing was paid.*batch 0 of this run`},
 	} {
 		t.Run(name, func(t *testing.T) {

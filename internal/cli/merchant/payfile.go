@@ -42,20 +42,20 @@ type payRow struct {
 }
 
 // order returns the request of the row.
-func (r *payRow) order() remit.Order {
-	return remit.Order{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
+func (r *payRow) order(asset string) remit.Order {
+	return remit.Order{Asset: asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.
 var (
 	addressColumns = []string{"address", "wallet_address", "to"}
-	payColumns     = append([]string{"amount", "amount_units", "reference"}, addressColumns...)
+	payColumns     = append([]string{"amount", "amount_units", "reference", "asset"}, addressColumns...)
 )
 
 // referenceLimit is the longest reference that the API takes, in code points.
 const referenceLimit = 128
 
-// readPayments reads a whole file of payments in a token of so many decimals. bad lists each row that cannot be paid,
+// readPayments reads a whole file of payments of an asset. bad lists each row that cannot be paid,
 // by line and reason; then rows are not all. An error means that the file as a whole cannot be read.
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
@@ -64,7 +64,7 @@ const referenceLimit = 128
 // Unicode's form NFC, since programs that save a file again change both.
 //
 // "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
-func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []string, err error) {
+func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*payRow, bad []string, err error) {
 	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(file) {
 		return nil, nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
@@ -110,7 +110,10 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
 				whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
 		}
-		row, err := payRowOf(fields, column, address, amount, decimals)
+		row, err := payRowOf(fields, column, address, amount, asset.Decimals)
+		if i, there := column["asset"]; there && err == nil {
+			err = agrees(strings.TrimSpace(fields[i]), asset)
+		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
 			continue
@@ -131,6 +134,14 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		return nil, nil, errors.New("the file has a header and no row; add rows")
 	}
 	return rows, bad, nil
+}
+
+// agrees returns an error if a row names another asset than the run pays.
+func agrees(name string, asset remit.ListedAsset) error {
+	if name == "" && asset.Default || strings.EqualFold(name, asset.Asset) {
+		return nil
+	}
+	return fmt.Errorf("asset %q: this run pays %s; choose with --asset, and give each asset a file", name, asset.Asset)
 }
 
 // columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.

@@ -23,7 +23,7 @@ const lifetime = 35 * time.Second
 
 // resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
-	"amount_units", "idempotency_key", "reference", "name", "amount", "created_at"}
+	"amount_units", "idempotency_key", "reference", "name", "amount", "created_at", "asset"}
 
 // results is the name of the run's file of results.
 func (p *payout) results() string {
@@ -61,7 +61,7 @@ func (p *payout) write() error {
 			created = r.made.UTC().Format(time.RFC3339)
 		}
 		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key,
-			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.decimals), created})
+			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.decimals), created, p.asset})
 	}
 	_ = w.WriteAll(p.lacking) // hashes of paid rows are never dropped
 	w.Flush()

@@ -95,7 +95,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	}
 	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), fresh.largest.Tokens(p.decimals), batches)
 	if doubt.rows > 0 {
-		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n", counted(doubt.rows, "row"))
+		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
+			counted(doubt.rows, "row"))
 	}
 	repeats := p.repeats()
 	for _, line := range append(repeats, warnings...) {

@@ -99,7 +99,8 @@ func NewestFirst(a, b Key) int {
 type Store interface {
 	Finder
 
-	// SetTerms replaces a merchant's terms. ErrTerms, with nothing changed, if the stored ones are neither from nor to.
+	// SetTerms replaces a merchant's terms. ErrTerms if the stored ones are neither from nor to,
+	// ErrAssetTerms if to has too many assets; then nothing is changed.
 	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
 
 	// All returns every key of every merchant, unordered, from the whole table. No function has that right.

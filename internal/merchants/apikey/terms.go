@@ -3,6 +3,7 @@ package apikey
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 type Terms struct {
 	Suspended  string `json:"suspended,omitempty"` // why all but reads is refused; empty: the merchant is active
 	AssetTerms        // of the default asset
-	// Assets has the terms of other assets, by name.
+	// Assets has the terms of other assets, by name, of at most MaxAssetTerms.
 	Assets map[string]AssetTerms `json:"assets,omitempty"`
 }
 
@@ -23,6 +24,12 @@ type AssetTerms struct {
 	Maximum token.Amount `json:"max_amount,omitzero"`   // of one payment
 	Daily   token.Amount `json:"daily_amount,omitzero"` // in a UTC day
 }
+
+// MaxAssetTerms is the most assets of Terms.Assets: the authorizer passes them on with each request.
+const MaxAssetTerms = 31
+
+// ErrAssetTerms reports Terms of more assets.
+var ErrAssetTerms = fmt.Errorf("terms of more than %d assets beside the default; set some to 0", MaxAssetTerms)
 
 // Of returns the terms of an asset, of the default if it is zero.
 func (t Terms) Of(asset token.Coin) AssetTerms {

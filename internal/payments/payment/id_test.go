@@ -72,7 +72,8 @@ func TestFingerprint(t *testing.T) {
 			To: token.Address{19: rapid.ByteRange(0, 2).Draw(t, "to")}, Amount: token.Units(rapid.Uint64Range(0, 3).Draw(t, "amount")),
 			Reference: small.Draw(t, "reference"), Metadata: rapid.MapOfN(small, small, 0, 3).Draw(t, "metadata"),
 			Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
-			Asset: token.Coin{ChainID: rapid.Uint64Range(0, 1).Draw(t, "chain"), Contract: token.Address{19: rapid.ByteRange(0, 1).Draw(t, "asset")}},
+			Asset: token.Coin{ChainID: rapid.Uint64Range(0, 1).Draw(t, "chain"),
+				Contract: token.Address{19: rapid.ByteRange(0, 1).Draw(t, "asset")}},
 		}
 	})
 	plain, named, other := asked, asked, asked

@@ -311,7 +311,7 @@ func (b *bump) better(tx chain.Tx) bool {
 
 // limit returns the highest fee cap that the next attempt at a pending transaction may have: tx, which moves coins of
 // the token. That is FeeLimit, or less if the wallet cannot pay it beside all that is reserved and pending. alone means
-// that only no-ops follow. Then tx may spend what they tie up: none of them can be mined first.
+// that only no-ops follow. Then tx may spend the coins that they tie up: none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A memory is what a run keeps of a wallet between two rounds. Its pending transactions are mined, and wait for the
+// A run keeps a memory of each wallet between two rounds. Its pending transactions are mined, and wait for the
 // final block to move: the next round need not read them again. That another process may change the stored ones does no
 // harm: each write is conditional.
 type memory struct {

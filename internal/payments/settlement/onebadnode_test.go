@@ -408,6 +408,21 @@ func TestNodesChangeChains(t *testing.T) {
 	}
 }
 
+// TestAMuteNodeRecedes: a node of three that takes back final blocks and gives no account keeps no gap open.
+func TestAMuteNodeRecedes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mined, w.settled = 2, 2
+	asks := 0
+	w.three(bad{deaf: true, head: func(h *chain.Head) {
+		if asks++; asks%2 == 1 {
+			h.Final++
+		}
+	}})
+	if _, err := w.round(); err != nil || w.record().NextNonce != 2 {
+		t.Errorf("next nonce %d, %v", w.record().NextNonce, err)
+	}
+}
+
 // TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
 func TestTwoNodesOfOneHost(t *testing.T) {
 	w := newWorld(t, nil)

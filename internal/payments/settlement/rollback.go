@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +124,9 @@ type secondLook struct {
 	receded []string // nodes that call less final than when the round began
 }
 
+// recedes reports whether a view is of a node that takes back a final block.
+func (l secondLook) recedes(v chain.View) bool { return slices.Contains(l.receded, v.Name()) }
+
 // lookAgain asks the nodes again, after the receipts: a node may change chains during a round.
 func (r *round) lookAgain(ctx context.Context) secondLook {
 	return r.checks.join(ctx, func() secondLook {
@@ -133,11 +137,12 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 	})
 }
 
-// steady reports whether enough nodes still call final what they did when the round began. If not, the nodes may have
-// changed chains, and counted at a block that is final on one chain what the other may take back.
+// steady reports whether enough nodes still have the final block that they had when the round began. If not, the nodes may
+// have changed chains, and a count at the final block of one chain may be taken back on the other.
 func (p *pass) steady(ctx context.Context) bool {
 	look := p.lookAgain(ctx)
-	return look.same && p.heads().Enough(len(p.views)-len(look.receded), p.final().silent)
+	stay := slices.DeleteFunc(slices.Clone(p.views), look.recedes)
+	return look.same && p.heads().Enough(len(stay), p.final().silent)
 }
 
 // checks runs one check at a time. Callers that wait meanwhile share the next one.

@@ -38,13 +38,12 @@ func (p *pass) settle(ctx context.Context) error {
 // have the known final block.
 func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
 	look := p.lookAgain(ctx)
-	receded := func(v chain.View) bool { return slices.Contains(look.receded, v.Name()) }
 	for h, a := range receipts.Agreed {
-		a.By = slices.DeleteFunc(a.By, receded)
+		a.By = slices.DeleteFunc(a.By, look.recedes)
 		receipts.Agreed[h] = a
 	}
 	for _, view := range p.views {
-		if receded(view) {
+		if look.recedes(view) {
 			view.Doubt(ctx, p.Log, "it takes back a final block", "final", view.Final)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"math"
 	mathrand "math/rand/v2"
 	"slices"
 	"testing"
@@ -144,6 +145,14 @@ var keyPromises = []promise[keyCheck]{
 			got := must.Get(c.Terms(c.Context(), m))(c)
 			c.same("terms", step.want, got)
 		}
+		full := apikey.Terms{Assets: map[string]apikey.AssetTerms{}}
+		for i := range apikey.MaxAssetTerms {
+			full.Assets[token.Coin{ChainID: math.MaxUint64, Contract: token.Address{byte(i)}}.String()] = limited.AssetTerms
+		}
+		c.ok("terms of every asset", c.SetTerms(c.Context(), m, suspended, full))
+		more := full.With(token.Coin{ChainID: 1}, token.Coin{}, limited.AssetTerms)
+		c.refused("terms of one more", c.SetTerms(c.Context(), m, full, more), apikey.ErrAssetTerms)
+		c.same("full terms", full, must.Get(c.Terms(c.Context(), m))(c))
 		other := must.Get(c.Terms(c.Context(), c.created().MerchantID))(c)
 		c.same("another merchant's terms", apikey.Terms{}, other)
 		c.listed(m, c.only(m)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -38,6 +39,7 @@ var bounds = map[string]int{
 	"store.Charge.Limits":         store.MaxLimits,
 	"store.Guard.Payments":        store.MaxGuarded,
 	"store.Comparison.Silent":     store.MaxNodes,
+	"apikey.Terms.Assets":         apikey.MaxAssetTerms,
 	"webhook.Delivery.Attempts":   webhook.MaxAttempts,
 	"webhook.Event.Body":          webhook.MaxBody,
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
@@ -210,7 +212,8 @@ var boundPromises = []promise[*check]{
 			c.ok("charging", c.Charge(c.Context(), all))
 		}
 		c.ok("charging a key that is counted", c.Charge(c.Context(), c.under(1, of(7), payment.DailyLimit{Count: 9})))
-		c.ok("charging an asset, which is no key", c.Charge(c.Context(), c.under(1, of(7), payment.DailyLimit{Key: "eip155:1/erc20:0x", Count: 9})))
+		c.ok("charging an asset, which is no key", c.Charge(c.Context(), c.under(1, of(7),
+			payment.DailyLimit{Key: "eip155:1/erc20:0x", Count: 9})))
 		err := c.Charge(c.Context(), c.under(1, of(store.MaxDayKeys), payment.DailyLimit{Count: 9}))
 		c.refused("charging a key more", err, store.ErrDayKeys)
 		c.ok("charging the merchant", c.Charge(c.Context(), c.under(1, payment.DailyLimit{Count: 2})))

@@ -90,6 +90,9 @@ func (s *APIKeys) Terms(_ context.Context, merchantID string) (apikey.Terms, err
 }
 
 func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey.Terms) error {
+	if len(to.Assets) > apikey.MaxAssetTerms {
+		return apikey.ErrAssetTerms
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there := s.terms[merchantID].Text(); there != from.Text() && there != to.Text() {

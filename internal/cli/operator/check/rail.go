@@ -63,8 +63,8 @@ func (e *examination) chainIsKnown(context.Context) (string, error) {
 	if e.noRules != nil {
 		return "", e.noRules
 	}
-	result := fmt.Sprintf("%s: final by %s, block time %s, gas at most %s gwei, %d payments in flight a wallet", name, e.Config.ConfirmationRule,
-		e.Config.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
+	result := fmt.Sprintf("%s: final by %s, block time %s, gas at most %s gwei, %d payments in flight a wallet", name,
+		e.Config.ConfirmationRule, e.Config.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
 	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
 		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
