@@ -24,7 +24,7 @@ func (o *Oracle) Proposed(id payment.ID) { o.proposed[id] = true }
 func (o *Oracle) Begun(p proposal.Proposal, active bool) {
 	why := ""
 	switch {
-	case p.Waits():
+	case p.Required && p.Approver.Key == "":
 		why = "without its approval"
 	case p.Approver.Key != "" && p.Approver.Root == p.By.Root:
 		why = "with the approval of its own key"
