@@ -269,7 +269,12 @@ func (a *acceptor) Reassign(ctx context.Context, p payment.Payment, old string) 
 }
 
 func (a *acceptor) Discard(ctx context.Context, p payment.Payment) error {
-	return a.take(ctx, model.Discard, p.ID, spotOf(p), p.Revision, 0, true, func() error { return a.Store.Discard(ctx, p) })
+	held, _ := a.Store.Payment(ctx, p.ID)
+	err := a.take(ctx, model.Discard, p.ID, spotOf(p), p.Revision, 0, !held.Proposal, func() error { return a.Store.Discard(ctx, p) })
+	if err == nil && held.Proposal {
+		a.cluster.oracle.Violate(oracle.ProposalsHold, "%s frees the key of %s", scheduler.ActorOf(ctx), p.ID)
+	}
+	return err
 }
 
 func (a *acceptor) Propose(ctx context.Context, p proposal.Proposal) (created bool, err error) {

@@ -76,10 +76,10 @@ var (
 	approver = proposal.Author{Key: "key_3", Root: "key_3"}
 )
 
-// startProposals has a merchant propose payments in a quarter of the seeds. Two keys approve each, now and then one of
+// startProposals has a merchant propose payments in a third of the seeds. Two keys approve each, now and then one of
 // them a rotation of the proposer's; some are cancelled, and some requests want to pay under their keys at once.
 func (c *Cluster) startProposals(rng *rand.Rand, r Reduction) {
-	if rng.IntN(4) > 0 {
+	if rng.IntN(3) > 0 {
 		return
 	}
 	c.proposes = true
@@ -91,7 +91,7 @@ func (c *Cluster) startProposals(rng *rand.Rand, r Reduction) {
 		b := bill{oracle.Order{Key: fmt.Sprint("proposed", i), To: fakechain.Payee(500 + i), Amount: uint64(300 + i)},
 			proposal.Proposal{By: proposer, Required: rng.IntN(3) > 0, Life: time.Duration(1+rng.IntN(8)) * time.Minute}}
 		if rng.IntN(2) == 0 {
-			b.NotBefore = c.start.Add(time.Duration(rng.IntN(240)) * time.Second)
+			b.NotBefore = c.start.Add(time.Duration(30+rng.IntN(400)) * time.Second)
 		}
 		b.By.Limits = c.Key
 		actors := []struct {
@@ -102,20 +102,16 @@ func (c *Cluster) startProposals(rng *rand.Rand, r Reduction) {
 			{"cancel", b.cancel(c)}, {"pay", nil},
 		}
 		for j, a := range actors {
-			late, tries := time.Duration(rng.IntN(100))*time.Second, 1+rng.IntN(4)
+			late, tries := time.Duration(rng.IntN(100))*time.Second, 1+rng.IntN(12)
 			if wanted := j < 2 || rng.IntN(2) == 0; !wanted || r.Clients > 0 && 30+5*i+j >= r.Clients {
 				continue
 			}
-			if a.do == nil {
-				c.StartClient(fmt.Sprint("client-pay", i), b.Order, tries, true)
-			} else {
-				c.startBill(fmt.Sprintf("client-%s%d", a.name, i), b, late*time.Duration(min(j, 1)), tries, a.do)
-			}
+			c.startBill(fmt.Sprintf("client-%s%d", a.name, i), b, late*time.Duration(min(j, 1)), tries, a.do)
 		}
 	}
 }
 
-// startBill starts a client that asks for something about a proposal, up to tries times.
+// startBill starts a client that asks for something about a proposal up to tries times, or without do for its payment.
 func (c *Cluster) startBill(name string, b bill, late time.Duration, tries int, do func(context.Context, *dispatch.Proposals) error) {
 	ctx, actor := c.scheduler.Actor(name, 0)
 	c.oracle.Proposing(b.Order)
@@ -123,6 +119,11 @@ func (c *Cluster) startBill(name string, b bill, late time.Duration, tries int, 
 		defer actor.End()
 		c.scheduler.Sleep(ctx, late)
 		for try := range tries {
+			if do == nil {
+				_, _ = c.post(ctx, fmt.Sprintf("%s.%d", name, try), len(name)+try, b.Order)
+				c.scheduler.Sleep(ctx, 8*time.Second)
+				continue
+			}
 			_ = c.scheduler.Around(ctx, interpose.Call{Op: "POST", Args: b.Key}, func(context.Context) {
 				on, handler := c.instances[(len(name)+try)%len(c.instances)], fmt.Sprintf("%s.%d", name, try)
 				ctx, actor := c.scheduler.Actor(handler, handlerTime)
