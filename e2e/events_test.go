@@ -53,6 +53,10 @@ var answers = []struct {
 	{"check-receipts-bad", 0, `null`}, // check-receipts does one thing, on any event
 	{"refill-wallets", 0, `null`},
 	{"refill-wallets-bad", 0, `null`}, // neither
+	{"create-proposal", 201, `"status":"awaiting_approval"`},
+	{"create-proposal-bad", 422, `["body","approval"]`},
+	{"release-proposals", 0, `null`},
+	{"release-proposals-bad", 0, `null`}, // it does one thing too
 	{"list-deliveries", 200, `"evt_`},
 	{"list-deliveries-bad", 401, invalidKey},
 	{"resend-delivery", 200, `"status":"pending"`},

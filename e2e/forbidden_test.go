@@ -28,9 +28,9 @@ func TestForbidden(t *testing.T) {
 	s := start(t)
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
 	key0 := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
-	const payers = "SendPayment SendPayments RefillWallets"
+	const payers = "SendPayment SendPayments RefillWallets ReleaseProposals"
 	attempts := []attempt{
-		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts",
+		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts ReleaseProposals",
 			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
 				&secretsmanager.GetSecretValueInput{SecretId: &key0})},
 		{"replacing the wallets' keys", "", by(secretsmanager.NewFromConfig, (*secretsmanager.Client).PutSecretValue,
@@ -38,12 +38,12 @@ func TestForbidden(t *testing.T) {
 		{"signing without a grant", "", by(kms.NewFromConfig, (*kms.Client).Sign,
 			&kms.SignInput{KeyId: s.signer(t), Message: make([]byte, 32), MessageType: kmstypes.MessageTypeDigest,
 				SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})},
-		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets GetBalance",
+		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets ReleaseProposals GetBalance",
 			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
 				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})},
-		{"storing a payment", payers, put(payments, "pk", "payment#pay_x")},
-		{"storing a payment in a transaction", payers, putTogether(payments, "pk", "payment#pay_x")},
-		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListApiKeys ListTransactions",
+		{"storing a payment", payers + " CreateProposal", put(payments, "pk", "payment#pay_x")},
+		{"storing a payment in a transaction", payers + " CreateProposal", putTogether(payments, "pk", "payment#pay_x")},
+		{"reading a payment", payers + " CheckReceipts GetTransaction ListApiKeys ListTransactions CreateProposal",
 			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: in("pk", "payment#pay_x")})},
 		{"charging a merchant's day", payers, update(payments, "pk", "merchant#x")},
 		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,
@@ -66,7 +66,7 @@ func TestForbidden(t *testing.T) {
 		tried(t, s.as(t, role), function, attempts)
 	}
 	s.simulated(t, 500)
-	if roles != 25 {
+	if roles != 27 {
 		t.Errorf("%d functions have a role of their own", roles)
 	}
 }

@@ -37,6 +37,7 @@ var spare = map[right]string{
 	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
 	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
 	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
+	{"ReleaseProposalsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:    "discards a similar payment that a dead request left",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
 		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
@@ -122,6 +123,15 @@ func (s *stack) useEverything(t *testing.T) {
 	if own := careful.call("GET", "/api-keys/self", nil).want(t, 200); !strings.Contains(own.text, `"count":2`) {
 		t.Errorf("a batch of two counts for the day: %s", own.text)
 	}
+	proposing := m.keyOf(map[string]any{"recipients": "book", "scopes": []string{"payments:propose"}})
+	proposed := proposing.call("POST", "/proposals", map[string]any{"to": recipient, "amount": 8}, "Idempotency-Key", "proposed").want(t, 201)
+	m.call("POST", "/proposals/"+proposed.get("id")+"/approve", nil).want(t, 200)
+	until(t, "a release", time.Minute, func() bool {
+		s.invoke(t, "ReleaseProposals", sample(t, "release-proposals"))
+		return m.call("GET", "/proposals/"+proposed.get("id"), nil).want(t, 200).get("status") == "released"
+	})
+	m.call("GET", "/proposals", nil).want(t, 200)
+	m.call("POST", "/proposals/"+proposed.get("id")+"/cancel", nil).want(t, 409)
 	m.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
@@ -211,7 +221,7 @@ func (s *stack) logical(name string) string {
 // logged returns the lines of a function's log group so far, which others may share.
 func (s *stack) logged(t *testing.T, function string) []string {
 	t.Helper()
-	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "DeliverWebhook": "Delivery"}[function]
+	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "ReleaseProposals": "Settlement", "DeliverWebhook": "Delivery"}[function]
 	return s.linesOf(t, s.Resources[cmp.Or(group, "Requests")+"LogGroup"])
 }
 

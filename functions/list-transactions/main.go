@@ -1,4 +1,4 @@
-// Command list-transactions serves GET /transactions and GET /assets.
+// Command list-transactions serves GET /transactions, GET /assets and the lists of proposals.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
-	assets := railenv.Assets(env)
-	return httpapi.ListTransactions(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), assets).With(httpapi.ListAssets(assets))
+	payments, assets := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), railenv.Assets(env)
+	return httpapi.ListTransactions(payments, assets).With(httpapi.ListAssets(assets)).
+		With(httpapi.ListProposals(payments)).With(httpapi.GetProposal(payments))
 }

@@ -17,7 +17,7 @@ var floors = []string{
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard dynamotest guidetest",
 	"payment stack ethrpc",
-	"chains wallet recovery/onchain ethrpc/inspect",
+	"chains wallet proposal recovery/onchain ethrpc/inspect",
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
@@ -55,10 +55,10 @@ var onlyIn = map[string]string{
 // mayLink lists the functions, and cmd/remit, that may link packages that cost start-up time, hold
 // power over money or are for tests, even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":                                     "remit check-receipts get-balance refill-wallets send-payment send-payments",
-	"github.com/remit-payouts/remit/internal/evm/ethrpc":       "remit check-receipts get-balance refill-wallets send-payment send-payments",
-	"github.com/remit-payouts/remit/internal/payments/keyring": "remit check-receipts send-payment send-payments",
-	"github.com/remit-payouts/remit/internal/aws/kms": "remit check-receipts send-payment send-payments create-webhook " +
+	"github.com/ethereum/":                                     "remit check-receipts get-balance refill-wallets release-proposals send-payment send-payments",
+	"github.com/remit-payouts/remit/internal/evm/ethrpc":       "remit check-receipts get-balance refill-wallets release-proposals send-payment send-payments",
+	"github.com/remit-payouts/remit/internal/payments/keyring": "remit check-receipts release-proposals send-payment send-payments",
+	"github.com/remit-payouts/remit/internal/aws/kms": "remit check-receipts release-proposals send-payment send-payments create-webhook " +
 		"rotate-webhook-secret " +
 		"test-webhook deliver-webhook",
 	"github.com/remit-payouts/remit/internal/sandbox/devnet":      "remit",

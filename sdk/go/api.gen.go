@@ -120,3 +120,23 @@ func (c *Client) Assets(ctx context.Context) ([]ListedAsset, error) {
 	list, err := ask[page[ListedAsset]](c.begin(ctx), "GET", "/assets", nil)
 	return list.Data, err
 }
+
+// Proposals: List your proposals.
+func (c *Client) Proposals(ctx context.Context, filters url.Values) iter.Seq2[Proposal, error] {
+	return pages[Proposal](ctx, c, "/proposals", filters)
+}
+
+// GetProposal: Look a proposal up.
+func (c *Client) GetProposal(ctx context.Context, id string) (Proposal, error) {
+	return ask[Proposal](c.begin(ctx), "GET", "/proposals/"+url.PathEscape(id), nil)
+}
+
+// Approve: Approve a proposal.
+func (c *Client) Approve(ctx context.Context, id string) (Proposal, error) {
+	return ask[Proposal](c.begin(ctx), "POST", "/proposals/"+url.PathEscape(id)+"/approve", nil)
+}
+
+// Cancel: Cancel a proposal.
+func (c *Client) Cancel(ctx context.Context, id string) (Proposal, error) {
+	return ask[Proposal](c.begin(ctx), "POST", "/proposals/"+url.PathEscape(id)+"/cancel", nil)
+}

@@ -220,6 +220,8 @@ func (p *page[T]) whole() bool { return p.Data != nil }
 
 func (p *Payment) whole() bool { return p.TxHash != "" }
 
+func (p *Proposal) whole() bool { return p.ID != "" }
+
 // pages reads a list page by page. An error ends it.
 func pages[T any](ctx context.Context, c *Client, path string, filters url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -272,6 +274,26 @@ func (c *Client) Pay(ctx context.Context, intent string, order Order, options ..
 // PayMany is Pay of a batch, which is one payment.
 func (c *Client) PayMany(ctx context.Context, intent string, batch Batch, options ...Option) (Payment, error) {
 	return c.pay(ctx, intent, batch, batch, options)
+}
+
+// Propose proposes the payment of an intent, for another key to approve or for a later time, and repeats that as Pay does.
+// Pay and Propose share their intents: one of them pays. A *Refused concerns the requests of this call alone.
+func (c *Client) Propose(ctx context.Context, intent string, asked CreateProposalRequest) (Proposal, error) {
+	key, err := Key(intent)
+	if err != nil {
+		return Proposal{}, err
+	}
+	return c.begin(ctx).propose(key, asked, false)
+}
+
+// AttemptProposal is Attempt of a proposal.
+func (c *Client) AttemptProposal(ctx context.Context, key string, asked CreateProposalRequest) (Proposal, error) {
+	return c.begin(ctx).propose(key, asked, true)
+}
+
+func (k *call) propose(key string, asked CreateProposalRequest, once bool) (Proposal, error) {
+	k.pays, k.key, k.once = true, key, once || k.Once
+	return ask[Proposal](k, http.MethodPost, "/proposals", asked)
 }
 
 // Attempt makes one request for an Order or a Batch, with your own Idempotency-Key or "", and repeats it only after a

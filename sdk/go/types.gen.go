@@ -8,6 +8,27 @@ import (
 	"time"
 )
 
+// Defines values for CreateProposalRequestApproval.
+const (
+	CreateProposalRequestApprovalLessThanNil CreateProposalRequestApproval = "<nil>"
+	CreateProposalRequestApprovalNone        CreateProposalRequestApproval = "none"
+	CreateProposalRequestApprovalRequired    CreateProposalRequestApproval = "required"
+)
+
+// Valid indicates whether the value is a known member of the CreateProposalRequestApproval enum.
+func (e CreateProposalRequestApproval) Valid() bool {
+	switch e {
+	case CreateProposalRequestApprovalLessThanNil:
+		return true
+	case CreateProposalRequestApprovalNone:
+		return true
+	case CreateProposalRequestApprovalRequired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DeliveryStatus.
 const (
 	DeliveryStatusCancelled DeliveryStatus = "cancelled"
@@ -52,12 +73,16 @@ func (e EnteredRecipientStatus) Valid() bool {
 
 // Defines values for EventType.
 const (
-	EventTypeAPIKeyCreated    EventType = "api_key.created"
-	EventTypePaymentConfirmed EventType = "payment.confirmed"
-	EventTypePaymentFailed    EventType = "payment.failed"
-	EventTypePaymentMined     EventType = "payment.mined"
-	EventTypeRecipientCreated EventType = "recipient.created"
-	EventTypeWebhookTest      EventType = "webhook.test"
+	EventTypeAPIKeyCreated     EventType = "api_key.created"
+	EventTypePaymentConfirmed  EventType = "payment.confirmed"
+	EventTypePaymentFailed     EventType = "payment.failed"
+	EventTypePaymentMined      EventType = "payment.mined"
+	EventTypeProposalApproved  EventType = "proposal.approved"
+	EventTypeProposalCancelled EventType = "proposal.cancelled"
+	EventTypeProposalCreated   EventType = "proposal.created"
+	EventTypeProposalExpired   EventType = "proposal.expired"
+	EventTypeRecipientCreated  EventType = "recipient.created"
+	EventTypeWebhookTest       EventType = "webhook.test"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
@@ -70,6 +95,14 @@ func (e EventType) Valid() bool {
 	case EventTypePaymentFailed:
 		return true
 	case EventTypePaymentMined:
+		return true
+	case EventTypeProposalApproved:
+		return true
+	case EventTypeProposalCancelled:
+		return true
+	case EventTypeProposalCreated:
+		return true
+	case EventTypeProposalExpired:
 		return true
 	case EventTypeRecipientCreated:
 		return true
@@ -125,6 +158,7 @@ const (
 	InvalidItemTypeIdempotencyKeyReused  InvalidItemType = "idempotency_key_reused"
 	InvalidItemTypeIntegerRange          InvalidItemType = "integer_range"
 	InvalidItemTypeJSONInvalid           InvalidItemType = "json_invalid"
+	InvalidItemTypeKeyIDInvalid          InvalidItemType = "key_id_invalid"
 	InvalidItemTypeKeysScopeHasNoLimits  InvalidItemType = "keys_scope_has_no_limits"
 	InvalidItemTypeMetadataName          InvalidItemType = "metadata_name"
 	InvalidItemTypeMetadataValue         InvalidItemType = "metadata_value"
@@ -134,6 +168,8 @@ const (
 	InvalidItemTypeNumberTooLong         InvalidItemType = "number_too_long"
 	InvalidItemTypeNumberType            InvalidItemType = "number_type"
 	InvalidItemTypeObjectType            InvalidItemType = "object_type"
+	InvalidItemTypeOneOf                 InvalidItemType = "one_of"
+	InvalidItemTypeProposalsOnly         InvalidItemType = "proposals_only"
 	InvalidItemTypeRecipientMismatch     InvalidItemType = "recipient_mismatch"
 	InvalidItemTypeRecipientRefused      InvalidItemType = "recipient_refused"
 	InvalidItemTypeRepeated              InvalidItemType = "repeated"
@@ -189,6 +225,8 @@ func (e InvalidItemType) Valid() bool {
 		return true
 	case InvalidItemTypeJSONInvalid:
 		return true
+	case InvalidItemTypeKeyIDInvalid:
+		return true
 	case InvalidItemTypeKeysScopeHasNoLimits:
 		return true
 	case InvalidItemTypeMetadataName:
@@ -206,6 +244,10 @@ func (e InvalidItemType) Valid() bool {
 	case InvalidItemTypeNumberType:
 		return true
 	case InvalidItemTypeObjectType:
+		return true
+	case InvalidItemTypeOneOf:
+		return true
+	case InvalidItemTypeProposalsOnly:
 		return true
 	case InvalidItemTypeRecipientMismatch:
 		return true
@@ -301,6 +343,7 @@ const (
 	ProblemCodeAPIKeyNotFound         ProblemCode = "api_key_not_found"
 	ProblemCodeAmountAboveMaximum     ProblemCode = "amount_above_maximum"
 	ProblemCodeAmountBelowMinimum     ProblemCode = "amount_below_minimum"
+	ProblemCodeApprovalRequired       ProblemCode = "approval_required"
 	ProblemCodeAssetClosed            ProblemCode = "asset_closed"
 	ProblemCodeBatchesNotEnabled      ProblemCode = "batches_not_enabled"
 	ProblemCodeBodyNotUTF8            ProblemCode = "body_not_utf8"
@@ -318,7 +361,14 @@ const (
 	ProblemCodeMerchantSuspended      ProblemCode = "merchant_suspended"
 	ProblemCodeMethodNotAllowed       ProblemCode = "method_not_allowed"
 	ProblemCodeNotAfterInvalid        ProblemCode = "not_after_invalid"
+	ProblemCodeOwnProposal            ProblemCode = "own_proposal"
 	ProblemCodePaymentRailUnavailable ProblemCode = "payment_rail_unavailable"
+	ProblemCodeProposalEnded          ProblemCode = "proposal_ended"
+	ProblemCodeProposalInProgress     ProblemCode = "proposal_in_progress"
+	ProblemCodeProposalLimitReached   ProblemCode = "proposal_limit_reached"
+	ProblemCodeProposalNotFound       ProblemCode = "proposal_not_found"
+	ProblemCodeProposalOpen           ProblemCode = "proposal_open"
+	ProblemCodeProposalReleased       ProblemCode = "proposal_released"
 	ProblemCodeRecipientNotAllowed    ProblemCode = "recipient_not_allowed"
 	ProblemCodeRecipientNotFound      ProblemCode = "recipient_not_found"
 	ProblemCodeRecipientNotInBook     ProblemCode = "recipient_not_in_book"
@@ -343,6 +393,8 @@ func (e ProblemCode) Valid() bool {
 	case ProblemCodeAmountAboveMaximum:
 		return true
 	case ProblemCodeAmountBelowMinimum:
+		return true
+	case ProblemCodeApprovalRequired:
 		return true
 	case ProblemCodeAssetClosed:
 		return true
@@ -378,7 +430,21 @@ func (e ProblemCode) Valid() bool {
 		return true
 	case ProblemCodeNotAfterInvalid:
 		return true
+	case ProblemCodeOwnProposal:
+		return true
 	case ProblemCodePaymentRailUnavailable:
+		return true
+	case ProblemCodeProposalEnded:
+		return true
+	case ProblemCodeProposalInProgress:
+		return true
+	case ProblemCodeProposalLimitReached:
+		return true
+	case ProblemCodeProposalNotFound:
+		return true
+	case ProblemCodeProposalOpen:
+		return true
+	case ProblemCodeProposalReleased:
 		return true
 	case ProblemCodeRecipientNotAllowed:
 		return true
@@ -434,6 +500,33 @@ func (e Progress) Valid() bool {
 	case ProgressWaitingForFees:
 		return true
 	case ProgressWaitingForFunds:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProposalStatus.
+const (
+	ProposalStatusAwaitingApproval ProposalStatus = "awaiting_approval"
+	ProposalStatusCancelled        ProposalStatus = "cancelled"
+	ProposalStatusExpired          ProposalStatus = "expired"
+	ProposalStatusReleased         ProposalStatus = "released"
+	ProposalStatusScheduled        ProposalStatus = "scheduled"
+)
+
+// Valid indicates whether the value is a known member of the ProposalStatus enum.
+func (e ProposalStatus) Valid() bool {
+	switch e {
+	case ProposalStatusAwaitingApproval:
+		return true
+	case ProposalStatusCancelled:
+		return true
+	case ProposalStatusExpired:
+		return true
+	case ProposalStatusReleased:
+		return true
+	case ProposalStatusScheduled:
 		return true
 	default:
 		return false
@@ -499,17 +592,23 @@ func (e SandboxRecipientBehaviour) Valid() bool {
 
 // Defines values for Scope.
 const (
-	ScopeKeys          Scope = "keys"
-	ScopePaymentsRead  Scope = "payments:read"
-	ScopePaymentsWrite Scope = "payments:write"
-	ScopeRecipients    Scope = "recipients"
-	ScopeWebhooks      Scope = "webhooks"
+	ScopeKeys            Scope = "keys"
+	ScopePaymentsApprove Scope = "payments:approve"
+	ScopePaymentsPropose Scope = "payments:propose"
+	ScopePaymentsRead    Scope = "payments:read"
+	ScopePaymentsWrite   Scope = "payments:write"
+	ScopeRecipients      Scope = "recipients"
+	ScopeWebhooks        Scope = "webhooks"
 )
 
 // Valid indicates whether the value is a known member of the Scope enum.
 func (e Scope) Valid() bool {
 	switch e {
 	case ScopeKeys:
+		return true
+	case ScopePaymentsApprove:
+		return true
+	case ScopePaymentsPropose:
 		return true
 	case ScopePaymentsRead:
 		return true
@@ -655,6 +754,47 @@ type CreateAPIKeyRequest struct {
 	// MerchantName 1 to 100 characters, not blank, no control or format characters.
 	MerchantName string `json:"merchant_name"`
 }
+
+// CreateProposalRequest The body of POST /send-payment or /send-payments, and when and how it is released.
+type CreateProposalRequest struct {
+	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
+	Amount AmountInput `json:"amount,omitempty"`
+
+	// Approval `none` needs the scope `payments:write` too.
+	Approval CreateProposalRequestApproval `json:"approval,omitempty"`
+
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset AssetInput `json:"asset,omitempty"`
+
+	// DifferentFrom As of POST /send-payment; it is compared at the release.
+	DifferentFrom string `json:"different_from,omitempty"`
+
+	// ExpiresInSeconds From the later of now and `not_before`.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// Metadata Up to 20 pairs of your own.
+	Metadata map[string]string `json:"metadata,omitempty"`
+
+	// NotBefore At most 90 days ahead. A time that has passed is at once.
+	NotBefore time.Time `json:"not_before,omitempty,omitzero"`
+
+	// Payments As of POST /send-payments, in place of amount and recipient.
+	Payments []ProposedEntry `json:"payments,omitempty"`
+
+	// Reference Yours; returned as it is. Need not be unique.
+	Reference string `json:"reference,omitempty"`
+
+	// To `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
+	To AddressInput `json:"to,omitempty"`
+
+	// WalletAddress `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
+	WalletAddress AddressInput `json:"wallet_address,omitempty"`
+}
+
+// CreateProposalRequestApproval `none` needs the scope `payments:write` too.
+type CreateProposalRequestApproval string
 
 // CreateRecipientRequest defines model for CreateRecipientRequest.
 type CreateRecipientRequest struct {
@@ -875,6 +1015,9 @@ type InvalidItemType string
 
 // IssueAPIKeyRequest All optional. A key with the scope `keys` has no limits.
 type IssueAPIKeyRequest struct {
+	// ApproveAbove The key pays a larger amount (of a batch, its total) from an approved proposal only. Null is none.
+	ApproveAbove AmountInput `json:"approve_above,omitempty"`
+
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
 	Asset AssetInput `json:"asset,omitempty"`
 
@@ -898,7 +1041,7 @@ type IssueAPIKeyRequest struct {
 	// pays no batches. Null is no guard.
 	RepeatGuardSeconds *int32 `json:"repeat_guard_seconds,omitempty"`
 
-	// Scopes 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit.
+	// Scopes 1 to 7 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit.
 	Scopes []Scope `json:"scopes,omitempty"`
 }
 
@@ -906,6 +1049,10 @@ type IssueAPIKeyRequest struct {
 type IssuedAPIKey struct {
 	// APIKey The key itself. It is shown this once.
 	APIKey string `json:"api_key"`
+
+	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
+	ApproveAbove     Amount     `json:"approve_above"`
+	ApproveAboveText AmountText `json:"approve_above_text"`
 
 	// Asset The only one that it pays, and of its amounts. Null: any.
 	Asset Asset `json:"asset"`
@@ -961,6 +1108,10 @@ type ListedAsset struct {
 
 // MerchantKey defines model for MerchantKey.
 type MerchantKey struct {
+	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
+	ApproveAbove     Amount     `json:"approve_above"`
+	ApproveAboveText AmountText `json:"approve_above_text"`
+
 	// Asset The only one that it pays, and of its amounts. Null: any.
 	Asset Asset `json:"asset"`
 
@@ -1029,6 +1180,10 @@ type OverlapRequest struct {
 
 // OwnAPIKey defines model for OwnAPIKey.
 type OwnAPIKey struct {
+	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
+	ApproveAbove     Amount     `json:"approve_above"`
+	ApproveAboveText AmountText `json:"approve_above_text"`
+
 	// Asset The only one that it pays, and of its amounts. Null: any.
 	Asset Asset `json:"asset"`
 
@@ -1162,6 +1317,9 @@ type Problem struct {
 	// Index Which payment of a batch is refused, from 0, if one alone is.
 	Index *int `json:"index,omitempty"`
 
+	// Proposal Of `proposal_open`: the proposal that holds the key.
+	Proposal string `json:"proposal,omitempty"`
+
 	// TxHash Of `similar_payment`: the newest such payment.
 	TxHash string `json:"tx_hash,omitempty"`
 }
@@ -1174,6 +1332,73 @@ type ProblemCode string
 // the payment may still fail.
 // `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
 type Progress string
+
+// Proposal A payment that waits under its Idempotency-Key.
+type Proposal struct {
+	ApprovedBy string `json:"approved_by"`
+
+	// CreatedAt RFC 3339 in UTC, to the millisecond.
+	CreatedAt Timestamp `json:"created_at"`
+
+	// CreatedBy The id of the key that proposed.
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt RFC 3339 in UTC, to the millisecond.
+	ExpiresAt      Timestamp       `json:"expires_at"`
+	ID             string          `json:"id"`
+	IdempotencyKey string          `json:"idempotency_key"`
+	LastRefusal    *Refusal        `json:"last_refusal"`
+	NotBefore      Timestamp       `json:"not_before"`
+	Payment        *Payment        `json:"payment"`
+	Request        ProposalRequest `json:"request"`
+	Status         ProposalStatus  `json:"status"`
+
+	// UpdatedAt RFC 3339 in UTC, to the millisecond.
+	UpdatedAt Timestamp `json:"updated_at"`
+
+	// Version Rises with each change of the proposal.
+	Version int64 `json:"version"`
+}
+
+// ProposalList defines model for ProposalList.
+type ProposalList struct {
+	Data       []Proposal `json:"data"`
+	HasMore    bool       `json:"has_more"`
+	NextCursor string     `json:"next_cursor"`
+}
+
+// ProposalRequest defines model for ProposalRequest.
+type ProposalRequest struct {
+	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	Amount Amount `json:"amount"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset         Asset             `json:"asset"`
+	Metadata      map[string]string `json:"metadata"`
+	Payments      []RequestedEntry  `json:"payments"`
+	Reference     string            `json:"reference"`
+	To            Address           `json:"to"`
+	WalletAddress Address           `json:"wallet_address"`
+}
+
+// ProposalStatus defines model for ProposalStatus.
+type ProposalStatus string
+
+// ProposedEntry defines model for ProposedEntry.
+type ProposedEntry struct {
+	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
+	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
+	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
+	Amount    AmountInput `json:"amount"`
+	Reference string      `json:"reference,omitempty"`
+
+	// To `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
+	To AddressInput `json:"to,omitempty"`
+
+	// WalletAddress `0x` and 40 hex digits: all lower case, all upper case, or mixed as EIP-55 has it.
+	WalletAddress AddressInput `json:"wallet_address,omitempty"`
+}
 
 // Recipient An entry of the address book.
 type Recipient struct {
@@ -1217,6 +1442,31 @@ type RecipientList struct {
 // RecipientRule Whom a key may pay, anybody or active entries of the address book.
 type RecipientRule string
 
+// Refusal Why the last release was refused. It is tried again until the proposal expires.
+type Refusal struct {
+	// At RFC 3339 in UTC, to the millisecond.
+	At   Timestamp `json:"at"`
+	Code string    `json:"code"`
+
+	// Index Of the entry that it concerns.
+	Index   *int32 `json:"index,omitempty"`
+	Message string `json:"message"`
+}
+
+// RequestedEntry defines model for RequestedEntry.
+type RequestedEntry struct {
+	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
+	// it exactly, or read the text beside it.
+	Amount    Amount `json:"amount"`
+	Reference string `json:"reference"`
+
+	// To A 20-byte address with its EIP-55 checksum.
+	To Address `json:"to"`
+
+	// WalletAddress A 20-byte address with its EIP-55 checksum.
+	WalletAddress Address `json:"wallet_address"`
+}
+
 // ResendFailedRequest defines model for ResendFailedRequest.
 type ResendFailedRequest struct {
 	// Since At most 90 days ago, inclusive.
@@ -1234,6 +1484,10 @@ type ResentFailed struct {
 type RotatedAPIKey struct {
 	// APIKey The new key itself. It is shown this once.
 	APIKey string `json:"api_key"`
+
+	// ApproveAbove A larger amount is paid from an approved proposal only. Null is none.
+	ApproveAbove     Amount     `json:"approve_above"`
+	ApproveAboveText AmountText `json:"approve_above_text"`
 
 	// Asset The only one that it pays, and of its amounts. Null: any.
 	Asset Asset `json:"asset"`
@@ -1325,8 +1579,9 @@ type SandboxWallet struct {
 	TokenBalance Amount `json:"token_balance"`
 }
 
-// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets.
-// `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
+// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals.
+// `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. `payments:propose`:
+// POST /proposals, its cancel, and GET /recipients. `payments:approve`: approve and cancel. GET /api-keys/self needs none.
 type Scope string
 
 // SendPaymentRequest A recipient under either name (both must be the same address) and an amount.

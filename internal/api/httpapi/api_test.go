@@ -31,6 +31,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -74,10 +75,12 @@ type api struct {
 	merchant string
 	payments *payments
 	node     *node
-	hooks    *hooks
-	sandbox  error
-	assets   stack.Assets
-	noAssets error // of reading assets
+
+	proposals *dispatch.Proposals
+	hooks     *hooks
+	sandbox   error
+	assets    stack.Assets
+	noAssets  error // of reading assets
 }
 
 // keySettings returns a source of settings.
@@ -101,6 +104,16 @@ func newAPI(t *testing.T) *api {
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
 	a.hooks = &hooks{}
 	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	for _, rail := range a.assets {
+		s := settings.Default(settings.Rail{ChainID: rail.ChainID, Token: rail.Token, Network: rail.Network})
+		s.Closed = rail.Closed
+		must.OK(t, a.payments.SetSettings(t.Context(), s))
+	}
+	a.proposals = &dispatch.Proposals{Events: a.hooks, Explain: httpapi.Explain, Rails: dispatch.NewRails(
+		dispatch.Wiring{Config: func(r store.Rail) (stack.Config, error) {
+			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, Network: r.Settings.Network}, nil
+		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
+			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
 		httpapi.ListAPIKeys(a.keys),
@@ -110,6 +123,11 @@ func newAPI(t *testing.T) *api {
 		httpapi.RevokeAPIKey(a.keys),
 		httpapi.SendPayment(a.payments, a.payments, a.readAssets),
 		httpapi.SendPayments(a.payments, a.payments, a.readAssets),
+		httpapi.CreateProposal(a.proposals, a.payments, a.readAssets, clock),
+		httpapi.ListProposals(a.payments),
+		httpapi.GetProposal(a.payments),
+		httpapi.ApproveProposal(a.proposals, a.payments, a.readAssets),
+		httpapi.CancelProposal(a.proposals, a.payments),
 		httpapi.GetTransaction(a.payments),
 		httpapi.ListTransactions(a.payments, a.readAssets),
 		httpapi.GetBalance(a.readAssets, a.nodesOf),
@@ -278,14 +296,17 @@ var words = map[string]string{
 	"alice in lower case": strings.ToLower(alice),
 	"payment":             goodBody,
 	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
-	"hash":                exampleHash,
-	"key":                 "key_GHIJKLMNOPQR", // of newAPI
-	"webhook":             newHook,
-	"hook":                exampleHook,
-	"2^256-1":             maxAmount,
-	"20 pairs":            pairs(20),
-	"21 pairs":            pairs(21),
-	"batch":               `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"},` +
+		`"not_before":"2026-01-09T09:00:00Z"}`,
+	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
+	"hash":     exampleHash,
+	"key":      "key_GHIJKLMNOPQR", // of newAPI
+	"webhook":  newHook,
+	"hook":     exampleHook,
+	"2^256-1":  maxAmount,
+	"20 pairs": pairs(20),
+	"21 pairs": pairs(21),
+	"batch":    `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
@@ -315,21 +336,38 @@ var steps = map[string]func(*api){
 	"a similar payment": func(a *api) {
 		refused(&dispatch.SimilarError{TxHash: must.Get(chain.ParseHash(exampleHash))(a)})(a)
 	},
-	"a similar one unsigned":   refused(dispatch.ErrSimilarPending),
-	"a guarded key's batch":    refused(dispatch.ErrGuardedBatch),
-	"in flight":                refused(dispatch.ErrInProgress),
+	"a similar one unsigned":     refused(dispatch.ErrSimilarPending),
+	"a guarded key's batch":      refused(dispatch.ErrGuardedBatch),
+	"in flight":                  refused(dispatch.ErrInProgress),
+	"nodes are down":             refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":        refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
+	"broken dispatch":            refused(errBroken),
+	"the payment is confirmed":   (*api).confirm,
+	"the payment fails":          (*api).fail,
+	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"a key that approves":        func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
+	"a key for the book":         func(a *api) { a.restrict(`{"recipients":"book"}`) },
+	"a key that proposes":        func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },
+	"a guarded key":              func(a *api) { a.restrict(`{"repeat_guard_seconds":60}`) },
+	"a key that pays":            func(a *api) { a.restrict(`{"scopes":["payments:write"]}`) },
+	"another merchant's key":     func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
+	"its key is rotated":         func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
+	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },
+	"the proposal is released":   (*api).released,
+	"its release is begun":       func(a *api) { a.begun() },
+	"a thousand proposals": func(a *api) {
+		for i := range proposal.MaxOpen {
+			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test",
+				IdempotencyKey: fmt.Sprint(i)}, asset, 84532, "", a.now)
+			must.Get(a.payments.Propose(a.Context(), p))(a)
+		}
+	},
 	"a key of EURC":            func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
 	"a key with an amount":     func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
 	"a key with a count":       func(a *api) { a.restrict(`{"daily_count":9}`) },
 	"no assets are known":      func(a *api) { a.noAssets = errBroken },
 	"no asset is added":        func(a *api) { a.assets = nil },
 	"the default is closed":    func(a *api) { a.assets[0].Closed = true },
-	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"the chain is behind":      refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
-	"broken dispatch":          refused(errBroken),
-	"the payment is confirmed": (*api).confirm,
-	"the payment fails":        (*api).fail,
-	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {

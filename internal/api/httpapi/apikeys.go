@@ -186,7 +186,7 @@ func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoin
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
-			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Guard: f.guard(), Life: f.life(),
+			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Guard: f.guard(), Above: f.limit("approve_above"), Life: f.life(),
 		}
 		if _, ok := f.given("asset"); ok || r.HasAmounts() {
 			all, err := assets.read(c.Context())
@@ -213,7 +213,7 @@ func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoin
 	})
 }
 
-// scopes reads 1 to 5 distinct words, nil if the field is absent.
+// scopes reads 1 to 7 distinct words, nil if the field is absent.
 func (f *form) scopes() []apikey.Scope {
 	words, ok := f.texts("scopes")
 	if !ok {
@@ -223,7 +223,8 @@ func (f *form) scopes() []apikey.Scope {
 	for _, w := range words {
 		switch s := apikey.Scope(w); {
 		case !slices.Contains(apikey.AllScopes(), s):
-			f.refuse("scopes", "enum", "Must be words out of payments:write, payments:read, webhooks, keys, recipients")
+			f.refuse("scopes", "enum", "Must be words out of payments:write, payments:read, webhooks, keys, recipients, "+
+				"payments:propose, payments:approve")
 			return nil
 		case slices.Contains(scopes, s):
 			f.refuse("scopes", "repeated", "Must not name a scope twice")

@@ -69,7 +69,7 @@ type Deliveries interface {
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
 		q, o, id := c.query, ownerOf(c.caller), c.params["id"]
-		limit := q.integer("limit", 1, maxPage, 0)
+		limit := q.limit()
 		at := deliveryCursor{Limit: defaultPage, Status: q.word("status", string(webhook.Pending), string(webhook.Delivered),
 			string(webhook.Exhausted), string(webhook.Cancelled))}
 		if sent, ok := q.given("cursor"); ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -36,6 +37,7 @@ type problem struct {
 	detail     any         // a sentence, or the list of a 422
 	index      *int        // of the entry of a batch that a 400 concerns, if any
 	similar    *chain.Hash // of the payment of a SimilarError
+	proposal   string      // that holds the key, if any
 	allow      string      // Allow header, if any
 	retryAfter int         // seconds, Retry-After header; 0: none
 }
@@ -85,6 +87,18 @@ var problems = []struct {
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
 		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
+	{dispatch.ErrApprovalRequired, refusal(http.StatusForbidden, "approval_required",
+		"An amount like this needs an approval: send it to POST /proposals, and have another key approve it. Nothing was paid.")},
+	{dispatch.ErrNoProposal, refusal(http.StatusNotFound, "proposal_not_found", "No such proposal.")},
+	{proposal.ErrOwn, refusal(http.StatusForbidden, "own_proposal",
+		"The key that proposed, or one that it was rotated to or from, cannot approve. Use another key.")},
+	{proposal.ErrEnded, refusal(http.StatusConflict, "proposal_ended",
+		"The proposal has ended. Nothing was approved, and nothing will be paid under its key.")},
+	{proposal.ErrReleased, refusal(http.StatusConflict, "proposal_released",
+		"The proposal's payment is being made, or is made: watch it.")},
+	{proposal.ErrBeginning, problem{status: http.StatusConflict, code: "proposal_in_progress", retryAfter: 1,
+		detail: "The proposal is being changed or released at this moment. Repeat the request."}},
+	{store.ErrProposals, badRequest("proposal_limit_reached", "You have 1000 open proposals. Cancel some, or wait until some are released.")},
 	{dispatch.ErrOtherAsset, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key pays another asset: GET /api-keys/self names it. Nothing was paid.")},
 	{dispatch.ErrAssetClosed, badRequest("asset_closed",
@@ -142,6 +156,12 @@ func problemOf(err error) problem {
 		p.similar = &similar.TxHash
 		return p
 	}
+	if open, ok := errors.AsType[*dispatch.OpenError](err); ok {
+		p := refusal(http.StatusConflict, "proposal_open",
+			"A proposal holds this Idempotency-Key, and nothing is paid before its release: watch it.")
+		p.proposal = proposal.ID(open.ID)
+		return p
+	}
 	for _, row := range problems {
 		if errors.Is(err, row.is) {
 			if entry, ok := errors.AsType[entryError](err); ok && row.status == http.StatusBadRequest {
@@ -160,7 +180,8 @@ func (p problem) answer() answer {
 		Code   string      `json:"code,omitempty"`
 		Index  *int        `json:"index,omitempty"`
 		TxHash *chain.Hash `json:"tx_hash,omitempty"`
-	}{p.detail, p.code, p.index, p.similar}
+		Open   string      `json:"proposal,omitempty"`
+	}{p.detail, p.code, p.index, p.similar, p.proposal}
 	if p.allow != "" {
 		a.header["Allow"] = p.allow
 	}

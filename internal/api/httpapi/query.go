@@ -14,6 +14,7 @@ import (
 var parameters = map[string][]string{
 	"GetBalance":       {"asset"},
 	"ListTransactions": {"idempotency_key", "reference", "status", "asset", "created_after", "created_before", "limit", "cursor"},
+	"ListProposals":    {"status", "idempotency_key", "created_by", "limit", "cursor"},
 	"ListRecipients":   {"limit", "cursor"},
 	"ListDeliveries":   {"status", "limit", "cursor"},
 }
@@ -73,16 +74,25 @@ func (q *query) given(name string) (string, bool) {
 	return sent[0], true
 }
 
-// integer reads a decimal number from least to most.
-func (q *query) integer(name string, least, most, otherwise int) int {
-	s, ok := q.given(name)
+// idempotencyKey returns a key as a payment shows it, without quotes.
+func (q *query) idempotencyKey(sent string) string {
+	key, err := parseKey(sent)
+	if err != nil || key != sent {
+		q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
+	}
+	return key
+}
+
+// limit returns the most entries of a page, 0 if it is not given.
+func (q *query) limit() int {
+	s, ok := q.given("limit")
 	if !ok {
-		return otherwise
+		return 0
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < least || n > most || strconv.Itoa(n) != s {
-		q.refuse(name, "integer_range", "Must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most))
-		return otherwise
+	if err != nil || n < 1 || n > maxPage || strconv.Itoa(n) != s {
+		q.refuse("limit", "integer_range", "Must be a whole number from 1 to "+strconv.Itoa(maxPage))
+		return 0
 	}
 	return n
 }

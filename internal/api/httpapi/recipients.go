@@ -85,7 +85,7 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
 		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
-		limit := q.integer("limit", 1, maxPage, 0)
+		limit := q.limit()
 		at := recipientCursor{Limit: defaultPage}
 		if sent, ok := q.given("cursor"); ok {
 			if err := parseCursor(sent, recipientCursors, merchant, mode, &at); err != nil || at.Limit < 1 || at.Limit > maxPage {

@@ -17,10 +17,11 @@ type Route struct {
 }
 
 var (
-	pays, reads    = apikey.ScopesOf(apikey.PaymentsWrite), apikey.ScopesOf(apikey.PaymentsRead)
-	keys, webhooks = apikey.ScopesOf(apikey.Keys), apikey.ScopesOf(apikey.Webhooks)
-	recipients     = apikey.ScopesOf(apikey.Recipients)
-	anyKey         = apikey.Full().Scopes
+	pays, reads        = apikey.ScopesOf(apikey.PaymentsWrite), apikey.ScopesOf(apikey.PaymentsRead)
+	keys, webhooks     = apikey.ScopesOf(apikey.Keys), apikey.ScopesOf(apikey.Webhooks)
+	recipients         = apikey.ScopesOf(apikey.Recipients)
+	proposes, approves = apikey.ScopesOf(apikey.PaymentsPropose), apikey.ScopesOf(apikey.PaymentsApprove)
+	anyKey             = apikey.Full().Scopes
 )
 
 // Routes are all routes. Tests hold the router, template.yaml, functions/ and openapi.yaml in step with this table.
@@ -39,8 +40,14 @@ var Routes = []Route{
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
 	{"GET", "/assets", "ListAssets", "list-transactions", reads},
 
+	{"POST", "/proposals", "CreateProposal", "create-proposal", proposes},
+	{"GET", "/proposals", "ListProposals", "list-transactions", reads},
+	{"GET", "/proposals/{id}", "GetProposal", "list-transactions", reads},
+	{"POST", "/proposals/{id}/approve", "ApproveProposal", "create-proposal", approves},
+	{"POST", "/proposals/{id}/cancel", "CancelProposal", "create-proposal", proposes | approves | pays},
+
 	{"POST", "/recipients", "CreateRecipient", "create-recipient", recipients},
-	{"GET", "/recipients", "ListRecipients", "list-recipients", recipients | pays},
+	{"GET", "/recipients", "ListRecipients", "list-recipients", recipients | pays | proposes},
 	{"POST", "/recipients/{address}/delete", "DeleteRecipient", "delete-recipient", recipients},
 
 	{"POST", "/webhooks", "CreateWebhook", "create-webhook", webhooks},

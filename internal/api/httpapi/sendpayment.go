@@ -30,10 +30,8 @@ func SendPayment(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		to, field := f.recipient(all)
-		amount := f.amount("amount")
-		r := f.request(c, all)
-		r.To, r.Amount, r.DifferentFrom = to, amount, f.hash("different_from")
+		r, field := f.single(c, all)
+		f.proposalsOnly()
 		return send(c, f, payer, wallets, r, func(int) []any { return []any{field} })
 	})
 }
@@ -45,11 +43,8 @@ func SendPayments(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		entries, fields := f.entries(all)
-		r, fits := f.request(c, all).Batch(entries)
-		if len(f.bad) == 0 && !fits {
-			f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
-		}
+		r, fields := f.batch(c, all)
+		f.proposalsOnly()
 		a, err := send(c, f, payer, wallets, r, func(i int) []any { return []any{"payments", i, fields[i]} })
 		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
 			err = invalids{{"too_many", []any{"body", "payments"},
@@ -59,6 +54,34 @@ func SendPayments(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 		}
 		return a, err
 	})
+}
+
+// single reads a payment of one, and the name of its recipient's field.
+func (f *form) single(c *call, all stack.Assets) (r payment.Request, field string) {
+	to, field := f.recipient(all)
+	amount := f.amount("amount")
+	r = f.request(c, all)
+	r.To, r.Amount, r.DifferentFrom = to, amount, f.hash("different_from")
+	return r, field
+}
+
+// batch reads a batch, and the names of its recipients' fields.
+func (f *form) batch(c *call, all stack.Assets) (payment.Request, []string) {
+	entries, fields := f.entries(all)
+	r, fits := f.request(c, all).Batch(entries)
+	if len(f.bad) == 0 && !fits {
+		f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
+	}
+	return r, fields
+}
+
+// proposalsOnly refuses the fields of a proposal in a payment that would be made now.
+func (f *form) proposalsOnly() {
+	for _, field := range []string{"not_before", "expires_in_seconds", "approval"} {
+		if _, ok := f.given(field); ok {
+			f.refuse(field, "proposals_only", "This would pay now: send it to POST /proposals")
+		}
+	}
 }
 
 // An entryError is an error that concerns an entry of a batch.
@@ -99,16 +122,7 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 		return answer{}, errMisplaced
 	}
 	result, err := payer.Send(c.Context(), r)
-	switch {
-	case errors.Is(err, dispatch.ErrKeyReused):
-		return answer{}, invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
-			"This Idempotency-Key was used for a payment with other content"}}
-	case errors.Is(err, dispatch.ErrOwnWallet):
-		own := 0
-		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
-			own = entry.Index
-		}
-		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, at(own)...), "Must not be a wallet of this service"}}
+	switch err = validity(err, at); {
 	case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
 		return answer{}, errors.Join(errKeyless, err)
 	case err != nil:
@@ -120,6 +134,22 @@ func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request
 		a.body = shown(c.Context(), wallets, result.Payment)[0]
 	}
 	return a, nil
+}
+
+// validity returns err, or what is invalid in the request where it reports that.
+func validity(err error, at func(int) []any) error {
+	switch {
+	case errors.Is(err, dispatch.ErrKeyReused):
+		return invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
+			"This Idempotency-Key was used for a payment with other content"}}
+	case errors.Is(err, dispatch.ErrOwnWallet):
+		own := 0
+		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+			own = entry.Index
+		}
+		return invalids{{"recipient_refused", append([]any{"body"}, at(own)...), "Must not be a wallet of this service"}}
+	}
+	return err
 }
 
 // entries reads the payments of a batch, and the names of their recipients' fields.
@@ -159,6 +189,7 @@ func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
 	return payment.KeyLimits{
 		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
 		Guard:           time.Duration(p.Grant.Guard) * time.Second,
+		ApproveAbove:    p.Grant.ApproveAbove,
 		MerchantMaximum: terms.Maximum, MerchantDaily: terms.Daily,
 	}
 }

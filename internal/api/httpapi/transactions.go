@@ -135,7 +135,7 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 		Merchant: merchant, Mode: mode,
 		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
 		After:  q.instant("created_after"), Before: q.instant("created_before"),
-		Limit: q.integer("limit", 1, maxPage, 0),
+		Limit: q.limit(),
 	}
 	asset, err := q.asset(c.Context(), assets)
 	if err != nil {
@@ -143,9 +143,7 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 	}
 	f.Asset = asset.Coin()
 	if sent, ok := q.given("idempotency_key"); ok {
-		if key, err = parseKey(sent); err != nil || key != sent { // a payment shows it without quotes
-			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
-		}
+		key = q.idempotencyKey(sent)
 	}
 	if sent, ok := q.given("reference"); ok {
 		if n := utf8.RuneCountInString(sent); n < 1 {
@@ -195,15 +193,18 @@ func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactio
 }
 
 // underKey returns the list of the one payment under an Idempotency-Key. By it a client whose POST got no answer
-// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress.
+// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress, one that
+// waits in a proposal a *dispatch.OpenError; a key that a proposal's end used up has none.
 func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound), err == nil && p.State.UsedUp():
 		return list, nil
 	case err != nil:
 		return transactionList{}, err
+	case p.State == payment.Proposed:
+		return transactionList{}, &dispatch.OpenError{ID: p.ID}
 	case p.State == payment.Prepared:
 		return transactionList{}, dispatch.ErrInProgress
 	}

@@ -33,12 +33,6 @@ func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store
 	if err := cmp.Or(store.FitsPayment(p), store.FitsGuard(g)); err != nil {
 		return payment.Payment{}, false, err
 	}
-	condition, values := "attribute_not_exists(pk)", attributes(nil)
-	if g.Version > 0 {
-		condition, values = "version = :version", attributes{":version": number(g.Version)}
-	}
-	next := g.With(p)
-	item := encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()})
 	stored, created := p, true
 	err := s.transact(ctx, "putting "+string(p.ID),
 		s.putAbsent(encodePayment(p), func(there attributes) (err error) {
@@ -46,9 +40,20 @@ func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store
 			stored, err = decodePayment(there)
 			return err
 		}),
-		s.put(item, condition, values, is(store.ErrChanged)))
+		s.putGuard(g, p))
 	if err != nil {
 		return payment.Payment{}, false, err
 	}
 	return stored, created, nil
+}
+
+// putGuard stores g with p, if the guard of g's version is stored.
+func (s *Payments) putGuard(g store.Guard, p payment.Payment) write {
+	condition, values := "attribute_not_exists(pk)", attributes(nil)
+	if g.Version > 0 {
+		condition, values = "version = :version", attributes{":version": number(g.Version)}
+	}
+	next := g.With(p)
+	item := encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()})
+	return s.put(item, condition, values, is(store.ErrChanged))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -30,7 +31,7 @@ const (
 	attrNextAttemptAt = "next_attempt_at"
 	attrListPK        = "list_pk" // merchant#<id>#<mode>#<bucket>, set when a payment is committed
 	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
-	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
+	attrState         = "state"   // of a payment: payment.State
 	attrToken         = "token_contract"
 	attrTTL           = "ttl" // epoch seconds
 )
@@ -38,7 +39,7 @@ const (
 // Indexes. They may lag, so no decision about money reads one.
 const (
 	// indexMerchant of ApiKeys has the key merchant_id, created_at. That of Payments has the key list_pk, list_sk,
-	// projects state, and holds committed payments only.
+	// projects state, and holds committed payments, and the places of proposals about which something is to be done.
 	indexMerchant = "merchant"
 	// indexDue of Webhooks has the key shard, next_attempt_at, and holds only deliveries that wait for a retry.
 	indexDue = "due"
@@ -141,6 +142,21 @@ func referenceKey(p payment.Payment) primaryKey {
 }
 
 func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
+
+// duePK is the partition of the index that has the open proposals by the time at which something is to be done.
+const duePK = "due"
+
+func proposalsPK(merchant, mode string) string { return "proposals#" + merchant + "#" + mode }
+
+// placeKey is the key of a proposal in its merchant's list.
+func placeKey(p proposal.Proposal) primaryKey {
+	return pair(proposalsPK(p.Payment.Merchant, p.Payment.Mode), listSK(p.CreatedAt, string(p.Payment.ID)))
+}
+
+// openKey is the key of the count of a merchant's open proposals.
+func openKey(p proposal.Proposal) primaryKey {
+	return pair(proposalsPK(p.Payment.Merchant, p.Payment.Mode), "~open") // behind every place
+}
 
 func walletPK(id wallet.ID) string { return fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address) }
 

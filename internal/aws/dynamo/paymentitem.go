@@ -29,6 +29,7 @@ type paymentItem struct {
 	Reference   string            `dynamodbav:"reference,omitempty"`
 	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`
 	Guarded     bool              `dynamodbav:"guarded,omitempty"`
+	Proposal    string            `dynamodbav:"proposal,omitempty"` // JSON, set by Propose and Amend
 	Symbol      string            `dynamodbav:"token_symbol"`
 	Decimals    int               `dynamodbav:"token_decimals"`
 	Contract    string            `dynamodbav:"token_contract"`
@@ -75,7 +76,7 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and Finish set later states' attributes.
+// encodePayment returns the item of a payment that is not signed. Commit, AddAttempt and Finish set later states' attributes.
 func encodePayment(p payment.Payment) attributes {
 	it := paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment", MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey,
@@ -92,6 +93,8 @@ func encodePayment(p payment.Payment) attributes {
 	it.References = references(p.Entries)
 	if !p.BatchContract.IsZero() {
 		it.BatchBy = p.BatchContract.String()
+	}
+	if len(p.Entries) > 1 {
 		for _, e := range p.Entries {
 			units := e.Amount.Bytes32()
 			it.Entries = slices.Concat(it.Entries, e.To[:], units[entrySize-entryUnits:])
@@ -139,7 +142,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key,
 		Fingerprint: it.Fingerprint,
 		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
-		Guarded: it.Guarded,
+		Guarded: it.Guarded, Proposal: it.Proposal != "",
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),
@@ -153,8 +156,10 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
 	p.Entries = entriesOf(r, it, p)
-	call := p.Call(p.Wallet, it.Memo)
-	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data
+	if !p.Wallet.IsZero() { // a proposal's payment has none at first
+		call := p.Call(p.Wallet, it.Memo)
+		p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data
+	}
 	if it.Nonce != nil {
 		p.Nonce = *it.Nonce
 	}
@@ -176,8 +181,8 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	}
 	r.require("revision", it.Revision != "" || p.State != payment.Prepared)
 	r.require("state", slices.Contains(payment.States(), p.State))
-	r.require("nonce", p.State == payment.Prepared || it.Nonce != nil)
-	r.require("attempts or tx_hash", p.State == payment.Prepared || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
+	r.require("nonce", !p.State.Signed() || it.Nonce != nil)
+	r.require("attempts or tx_hash", !p.State.Signed() || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
 	return readable(r, p, string(p.ID))
 }

@@ -95,7 +95,8 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 // Discard implements store.Payments. When the SDK repeats it after a lost answer the payment is gone, and the caller
 // gets ErrChanged: whether this call or another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
-	err := s.remove(ctx, change{key: paymentKey(p.ID), when: "#state = :prepared AND revision = :revision",
+	err := s.remove(ctx, change{key: paymentKey(p.ID),
+		when:   "#state = :prepared AND revision = :revision AND attribute_not_exists(proposal)",
 		values: attributes{":prepared": text(payment.Prepared), ":revision": text(p.Revision)}})
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
 }

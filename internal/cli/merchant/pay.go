@@ -28,6 +28,8 @@ type Pay struct {
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
 	Asset       string        `help:"What to pay, by its name in GET /assets; the default if empty. A run pays one asset."`
 	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
+	Propose     bool          `help:"Propose each row, or with --batch up to 100 together, for another key to approve. Nothing is paid now."`
+	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when the payments are due, as 2026-01-30T09:00:00Z."`
 	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
@@ -86,6 +88,9 @@ func (c *Pay) Validate() error {
 	if c.Concurrency < 1 || c.Concurrency > 1000 {
 		return fmt.Errorf("--concurrency %d: use 1 to 1000", c.Concurrency)
 	}
+	if c.Wait && c.Propose || !c.NotBefore.IsZero() && !c.Propose {
+		return errors.New("--wait does not go with --propose, and --not-before only with it")
+	}
 	return nil
 }
 
@@ -118,6 +123,12 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
+	}
+	if c.Propose {
+		if err := p.summary(ctx, out, nil); err != nil || c.DryRun {
+			return err
+		}
+		return explained(p.propose(ctx), p.api)
 	}
 	p.open, p.goesOn = p.unsettled(), p.unfinished()
 	if err := p.look(ctx, false); err != nil {

@@ -39,6 +39,7 @@ type Commands struct {
 	Keys      key.Commands      `cmd:"" help:"Issue and revoke merchants' API keys."`
 	Merchants merchant.Commands `cmd:"" help:"List, suspend and limit merchants."`
 	Payment   payment.Commands  `cmd:"" help:"Show or redact a payment."`
+	Proposals payment.Proposals `cmd:"" help:"List a merchant's proposals."`
 	Batch     wallet.Batch      `cmd:"" help:"Set up the contract that pays batches."`
 	Deny      deny.Commands     `cmd:"" help:"Block recipients."`
 	Rails     setting.Rails     `cmd:"" help:"Add, list, close and open the assets that are paid."`

@@ -19,10 +19,15 @@ const (
 	Webhooks      Scope = "webhooks"
 	Keys          Scope = "keys"
 	Recipients    Scope = "recipients"
+
+	PaymentsPropose Scope = "payments:propose"
+	PaymentsApprove Scope = "payments:approve"
 )
 
 // AllScopes returns every scope, in the order in which keys show them.
-func AllScopes() []Scope { return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients} }
+func AllScopes() []Scope {
+	return []Scope{PaymentsWrite, PaymentsRead, Webhooks, Keys, Recipients, PaymentsPropose, PaymentsApprove}
+}
 
 // Scopes is a set of scopes: bit i stands for the i-th of AllScopes. The zero Scopes is empty.
 type Scopes uint8
@@ -71,6 +76,11 @@ type Grant struct {
 	Book    bool       // it pays active entries of the merchant's address book only
 	Asset   token.Coin // it pays no other; zero: it pays any, or if amounts are limited the default
 	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
+	// Above it the key pays from an approved proposal only; zero: no such amount.
+	ApproveAbove token.Amount
+	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key: none
+	// approves another's proposals.
+	Root string
 }
 
 // Full is the grant of a merchant's first key: everything.
@@ -83,13 +93,14 @@ func (g Grant) May(s Scope) bool { return g.MayAny(ScopesOf(s)) }
 func (g Grant) MayAny(s Scopes) bool { return g.Scopes&s != 0 }
 
 func (g Grant) limited() bool {
-	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0 || g.Asset != (token.Coin{})
+	return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book || g.Guard > 0 || g.Asset != (token.Coin{}) ||
+		!g.ApproveAbove.IsZero()
 }
 
 // Pays reports whether a key with g pays an asset of a stack with that default.
 func (g Grant) Pays(asset, standard token.Coin) bool {
 	only := g.Asset
-	if only == (token.Coin{}) && (!g.Maximum.IsZero() || !g.Daily.Amount.IsZero()) {
+	if only == (token.Coin{}) && (!g.Maximum.IsZero() || !g.Daily.Amount.IsZero() || !g.ApproveAbove.IsZero()) {
 		only = standard
 	}
 	return only == (token.Coin{}) || only == asset
@@ -103,11 +114,13 @@ type grantText struct {
 	Book    bool         `json:"book,omitempty"`
 	Guard   uint64       `json:"repeat_guard_seconds,omitempty"`
 	Asset   string       `json:"asset,omitempty"`
+	Above   token.Amount `json:"approve_above,omitzero"`
+	Root    string       `json:"root,omitempty"`
 }
 
 // MarshalText writes g as one line of JSON, for stores and for the authorizer's context.
 func (g Grant) MarshalText() ([]byte, error) {
-	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard}
+	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book, Guard: g.Guard, Above: g.ApproveAbove, Root: g.Root}
 	if g.Asset != (token.Coin{}) {
 		t.Asset = g.Asset.String()
 	}
@@ -126,7 +139,8 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
-	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Guard: t.Guard}
+	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Guard: t.Guard,
+		ApproveAbove: t.Above, Root: t.Root}
 	if len(t.Limits) == 1 {
 		g.Daily = t.Limits[0]
 	}
@@ -162,9 +176,11 @@ type Permissions struct {
 	Recipients  string        `json:"recipients"` // "any" or "book"
 	Guard       *uint64       `json:"repeat_guard_seconds"`
 	Asset       *string       `json:"asset"`
+	Above       *token.Amount `json:"approve_above"`
 
 	MaxAmountText   *string `json:"max_amount_text"`
 	DailyAmountText *string `json:"daily_amount_text"`
+	AboveText       *string `json:"approve_above_text"`
 }
 
 // Public returns k as its merchant sees it.
@@ -173,7 +189,7 @@ func (k Key) Public() Public {
 	if k.Book {
 		recipients = "book"
 	}
-	most, daily := unlessZero(k.Maximum), unlessZero(k.Daily.Amount)
+	most, daily, above := unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.ApproveAbove)
 	var asset *string
 	if k.Asset != (token.Coin{}) {
 		asset = new(k.Asset.String())
@@ -181,7 +197,7 @@ func (k Key) Public() Public {
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
 		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, unlessZero(k.Guard),
-			asset, token.Text(most), token.Text(daily)},
+			asset, above, token.Text(most), token.Text(daily), token.Text(above)},
 	}
 }
 

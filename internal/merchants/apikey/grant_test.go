@@ -39,10 +39,12 @@ func TestKeyRequests(t *testing.T) {
 	all.ExpiresAt = noon.Add(time.Hour)
 	manager.Scopes = apikey.ScopesOf(apikey.Keys)
 	keys, pays := []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, []apikey.Scope{apikey.PaymentsWrite}
-	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Asset: euro}}
+	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Asset: euro},
+		{Above: token.Units(1)}}
 	for _, r := range limited {
 		k, err := issued(t, registry, all, r)
-		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients)
+		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients,
+			apikey.PaymentsPropose, apikey.PaymentsApprove)
 		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
 			k.Daily.Count != r.Count || k.Book != r.Book || k.Asset != r.Asset {
 			t.Errorf("%+v makes %+v, %v", r, k, err)

@@ -24,6 +24,7 @@ type KeyRequest struct {
 	Book    bool          // it pays active entries of the merchant's address book only
 	Guard   uint64        // Grant.Guard
 	Asset   token.Coin    // the only one that it pays; zero: any. A key with amounts names one: see HasAmounts
+	Above   token.Amount  // Grant.ApproveAbove
 	Life    time.Duration // zero: as long as the asking key's
 }
 
@@ -40,7 +41,8 @@ func (r KeyRequest) Check() error {
 
 // grant returns the grant that r asks for, of the key named id.
 func (r KeyRequest) grant(id string) Grant {
-	g := Grant{Scopes: ScopesOf(r.Scopes...), Maximum: r.Maximum, Book: r.Book, Guard: r.Guard, Asset: r.Asset}
+	g := Grant{Scopes: ScopesOf(r.Scopes...), Maximum: r.Maximum, Book: r.Book, Guard: r.Guard,
+		ApproveAbove: r.Above, Asset: r.Asset}
 	if !r.Amount.IsZero() || r.Count > 0 {
 		g.Daily = Limit{id, r.Amount, r.Count}
 	}

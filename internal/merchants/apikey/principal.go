@@ -1,6 +1,9 @@
 package apikey
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // A Principal is the merchant and key that a request was authenticated with, and the key's rights.
 type Principal struct {
@@ -11,6 +14,9 @@ type Principal struct {
 	Grant      Grant
 	Terms      Terms // of the merchant
 }
+
+// Root returns the id of the first key of the rotations that led to p's.
+func (p Principal) Root() string { return cmp.Or(p.Grant.Root, p.KeyID) }
 
 type principalKey struct{}
 

@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +131,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 		return Minted{}, err
 	}
 	m.Key.Label, m.Key.Grant, m.Key.ExpiresAt, m.Key.Term = old.Label, old.Grant, old.Term, old.Term
+	m.Key.Root = cmp.Or(old.Root, old.ID)
 	if err := announce(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
 	}

@@ -17,11 +17,17 @@ const (
 
 	RecipientCreated = "recipient.created" // an address was entered into the merchant's address book
 	KeyCreated       = "api_key.created"   // a key was made, or rotated
+
+	ProposalCreated   = "proposal.created"
+	ProposalApproved  = "proposal.approved"
+	ProposalCancelled = "proposal.cancelled"
+	ProposalExpired   = "proposal.expired"
 )
 
 // EventTypes returns every type an endpoint may subscribe to.
 func EventTypes() []string {
-	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated}
+	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated, ProposalCreated,
+		ProposalApproved, ProposalCancelled, ProposalExpired}
 }
 
 // A Status is whether an endpoint gets events.

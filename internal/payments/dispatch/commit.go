@@ -156,12 +156,15 @@ func unfinished(err error) error {
 	return errors.Join(ErrInProgress, err)
 }
 
-// reread returns the payment as stored, or ErrKeyReused if it was discarded and its key used for
-// another request since.
+// reread returns the payment as stored, or ErrKeyReused if it was discarded and its key used for another request since,
+// or used up. A proposal's payment whose release was refused meanwhile is an ErrDuplicate.
 func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	stored, err := d.Store.Payment(ctx, p.ID)
-	if err == nil && stored.Fingerprint != p.Fingerprint {
+	switch {
+	case err == nil && (stored.Fingerprint != p.Fingerprint || stored.State.UsedUp()):
 		return payment.Payment{}, ErrKeyReused
+	case err == nil && stored.State == payment.Proposed:
+		return payment.Payment{}, ErrDuplicate
 	}
 	return stored, err
 }

@@ -179,6 +179,8 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 		return s.answerStored(ctx, id, r, ErrExpired)
 	case r.Key.OtherAsset:
 		return s.answerStored(ctx, id, r, ErrOtherAsset)
+	case r.NeedsApproval():
+		return s.answerStored(ctx, id, r, ErrApprovalRequired)
 	case r.Key.Guard > 0 && r.Entries != nil:
 		return s.answerStored(ctx, id, r, ErrGuardedBatch)
 	case refusal != nil:
@@ -198,11 +200,12 @@ type sending struct {
 
 	notAfter time.Time // of the request
 	created  bool      // the request has created its payment
+	release            // zero: of an ordinary request
 }
 
 // expired reports whether the request may begin nothing any more.
 func (d sending) expired() bool {
-	return !d.notAfter.IsZero() && d.Now().Unix() > d.notAfter.Unix()
+	return !d.notAfter.IsZero() && d.Now().Unix() > d.notAfter.Unix() || !d.ends.IsZero() && !d.Now().Before(d.ends)
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
@@ -287,10 +290,14 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
 	}
-	if p.Fingerprint != r.Fingerprint() {
+	switch held := p.Proposal && !p.State.Signed(); {
+	case p.State.UsedUp(), p.Fingerprint != r.Fingerprint():
 		return Result{}, ErrKeyReused
-	}
-	if p.State != payment.Prepared {
+	case p.State == payment.Proposed:
+		return Result{}, &OpenError{p.ID}
+	case held && d.ends.IsZero(): // its release alone goes on with it
+		return Result{}, ErrDuplicate
+	case p.State != payment.Prepared:
 		return Result{Payment: p, Replayed: true}, nil
 	}
 	if err := d.startupCheck(ctx); err != nil {
@@ -330,12 +337,16 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	return Result{Payment: p, Replayed: true}, nil
 }
 
-// refuse discards a stored payment that cannot be made, so that its key is not used up. If the
+// refuse discards a stored payment that cannot be made, so that its key is not used up; one of a proposal waits again. If the
 // discard is uncertain, the payment is in progress: another request may be making it. A crash
 // before it leaves a payment without a reservation, for which no money moves; the next request
 // under its key takes it up. Without an error, another process has made the payment.
 func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (payment.Payment, error) {
-	err := d.Store.Discard(ctx, p)
+	discard := d.Store.Discard
+	if p.Proposal {
+		discard = func(ctx context.Context, p payment.Payment) error { return d.withdraw(ctx, p, refusal) }
+	}
+	err := discard(ctx, p)
 	if err == nil {
 		return payment.Payment{}, refusal
 	}
@@ -348,7 +359,7 @@ func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (
 		return payment.Payment{}, refusal
 	case err != nil:
 		return payment.Payment{}, errors.Join(ErrInProgress, err)
-	case stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
+	case stored.State.Signed() && stored.Fingerprint == p.Fingerprint:
 		return stored, nil
 	}
 	return payment.Payment{}, ErrDuplicate // another request has changed it

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 		}
 		p, err := d.Store.Payment(ctx, last)
 		switch {
-		case errors.Is(err, store.ErrNotFound), err == nil && p.PaidNobody():
+		case errors.Is(err, store.ErrNotFound), err == nil && (p.PaidNobody() || p.State == payment.Proposed || p.State.UsedUp()):
 			continue
 		case err != nil:
 			return g, newest, errors.Join(ErrUnavailable, err)
@@ -49,7 +50,7 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 				return g, newest, err
 			}
 			continue
-		case d.Now().Sub(p.CreatedAt) <= r.Key.Guard && p.TxHash != r.DifferentFrom:
+		case cmp.Or(d.due, d.Now()).Sub(p.CreatedAt) <= r.Key.Guard && p.TxHash != r.DifferentFrom:
 			return g, newest, &SimilarError{p.TxHash}
 		case p.State.Final():
 			g.Payments = []payment.ID{last} // older ones guard for a shorter time
@@ -61,8 +62,8 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 	return g, newest, nil
 }
 
-// giveWay discards a Prepared payment without a nonce that no request can be making any more. For any other it returns
-// ErrSimilarPending.
+// giveWay discards a Prepared payment without a nonce that no request can be making any more. For any other, and for one
+// that a proposal holds, it returns ErrSimilarPending.
 func (d sending) giveWay(ctx context.Context, p payment.Payment) error {
 	if p.Merchant == "" || d.Now().Sub(p.CreatedAt) < handlerLife { // remit recover, or a request, is making it
 		return ErrSimilarPending

@@ -22,15 +22,9 @@ import (
 // prepare does everything that can fail before anything is stored: limits, repeat guard, fee quote, simulation, key,
 // wallet. It has no effect but that of guarded.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (offer payment.Payment, g store.Guard, err error) {
-	wallets, err := d.registry(ctx, d.registryAge())
+	wallets, err := d.possible(ctx, r)
 	if err != nil {
-		return offer, g, errors.Join(ErrUnavailable, err)
-	}
-	if err := d.ownWallets(ctx, wallets, r); err != nil {
 		return offer, g, err
-	}
-	if r.Entries != nil && d.BatchContract.IsZero() {
-		return offer, g, ErrNoBatches
 	}
 	for i, e := range r.Outputs() {
 		if err := d.bounds(r, e.Amount); err != nil {
@@ -66,29 +60,32 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	return offer, g, err
 }
 
-// ownWallets returns ErrOwnWallet if a recipient of r is a wallet of any rail, also a retired one: its key may be lost
-// or public.
-func (d sending) ownWallets(ctx context.Context, wallets wallet.Registry, r payment.Request) error {
+// possible returns the rail's wallets, or an error unless r may be paid by its form: ErrOwnWallet if a recipient is a
+// wallet of any rail, also a retired one, whose key may be lost or public; or ErrNoBatches.
+func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Registry, error) {
 	others, err := d.others(ctx)
-	all := make([]wallet.Registry, len(others))
+	all := make([]wallet.Registry, 1+len(others))
 	var reads errgroup.Group
-	for i, o := range others {
+	for i, o := range append([]*Dispatcher{d.Dispatcher}, others...) {
 		reads.Go(func() (err error) {
 			all[i], err = o.registry(ctx, o.registryAge())
 			return err
 		})
 	}
 	if err := cmp.Or(err, reads.Wait()); err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return nil, errors.Join(ErrUnavailable, err)
 	}
 	for i, e := range r.Outputs() {
-		for _, registry := range append(all, wallets) {
+		for _, registry := range all {
 			if _, own := registry.Find(e.To); own {
-				return &chain.EntryError{Index: i, Err: ErrOwnWallet}
+				return nil, &chain.EntryError{Index: i, Err: ErrOwnWallet}
 			}
 		}
 	}
-	return nil
+	if r.Entries != nil && d.BatchContract.IsZero() {
+		return nil, ErrNoBatches
+	}
+	return all[0], nil
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.

@@ -13,6 +13,7 @@ import (
 type Store interface {
 	store.Nonces
 	store.DailyLimits
+	store.Proposals
 	Rules(ctx context.Context) (store.Rules, error)
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)

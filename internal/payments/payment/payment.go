@@ -49,6 +49,7 @@ type Payment struct {
 	Reference string
 	Metadata  map[string]string
 	Guarded   bool // a guard names it: store.Guard
+	Proposal  bool // a proposal holds its key: a refused release never frees it
 
 	Token         token.Token
 	Network       string        // "base-sepolia"

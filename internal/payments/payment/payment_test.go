@@ -42,7 +42,10 @@ func TestNew(t *testing.T) {
 func in(t *testing.T, s payment.State) payment.Payment {
 	t.Helper()
 	p, err := prepared(), error(nil)
-	if s != payment.Prepared {
+	switch {
+	case s == payment.Proposed || s.UsedUp():
+		p.State = s
+	case s != payment.Prepared:
 		if p, err = p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now); err != nil {
 			t.Fatal(err)
 		}

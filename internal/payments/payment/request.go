@@ -28,25 +28,28 @@ type Request struct {
 }
 
 // KeyLimits are the limits that an API key and its merchant set to the payments that it asks for. The zero KeyLimits
-// sets none.
+// sets none. Proposals store those of their keys: a field never changes its meaning.
 type KeyLimits struct {
-	Maximum token.Amount // of one payment; zero: none
-	Daily   DailyLimit   // of the key; zero: none
+	Maximum token.Amount `json:"max_amount,omitzero"` // of one payment; zero: none
+	Daily   DailyLimit   `json:"daily,omitzero"`      // of the key; zero: none
 	// The key does not pay the request's asset.
-	OtherAsset bool
-	Book       bool // only active entries of the merchant's address book are paid
+	OtherAsset bool `json:"-"`
+	Book       bool `json:"book,omitzero"` // only active entries of the merchant's address book are paid
 	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
-	Guard time.Duration
+	Guard time.Duration `json:"guard,omitzero"`
+	// Above it a payment (a batch: its total) is made from an approved proposal only; zero: none.
+	ApproveAbove token.Amount `json:"approve_above,omitzero"`
 
-	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
-	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
+	MerchantMaximum token.Amount `json:"-"` // of one payment, in place of the stack's; zero: the stack's
+	MerchantDaily   token.Amount `json:"-"` // of the merchant in a UTC day, in place of the stack's; zero: the stack's
 }
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.
 type DailyLimit struct {
-	Key    string       // "key_…"; empty: the merchant; an asset's name: the merchant in an asset that is not the default
-	Amount token.Amount // in all; zero: any
-	Count  uint64       // of payments; zero: any
+	// "key_…"; empty: the merchant; an asset's name: the merchant in an asset that is not the default
+	Key    string       `json:"key,omitzero"`
+	Amount token.Amount `json:"amount,omitzero"` // in all; zero: any
+	Count  uint64       `json:"count,omitzero"`  // of payments; zero: any
 }
 
 // OfKey reports whether l is the limit of a key.
@@ -68,6 +71,11 @@ func (r Request) Batch(entries []Entry) (Request, bool) {
 		r.To = entries[0].To
 	}
 	return r, true
+}
+
+// NeedsApproval reports whether r's amount is above its key's ApproveAbove.
+func (r Request) NeedsApproval() bool {
+	return !r.Key.ApproveAbove.IsZero() && r.Key.ApproveAbove.Less(r.Amount)
 }
 
 // GuardID names the guard of similar payments: the merchant's of one amount of an asset to one recipient.

@@ -9,8 +9,11 @@ import (
 // A State is a payment's progress inside Remit. Merchants see its Status.
 type State string
 
-// The states. PREPARED, COMMITTED, CONFIRMED and FAILED in diagrams and items.
+// The states, as diagrams and items name them. Package proposal explains PROPOSED, CANCELLED and EXPIRED.
 const (
+	Proposed  State = "PROPOSED"  // a proposal holds the key: nothing can be signed
+	Cancelled State = "CANCELLED" // the proposal was cancelled: the key is used up, and nothing is ever signed
+	Expired   State = "EXPIRED"   // the proposal expired: the same
 	Prepared  State = "PREPARED"  // stored, unsigned: no money can move yet
 	Committed State = "COMMITTED" // signed bytes are stored: the money may have moved
 	Confirmed State = "CONFIRMED" // final on chain: the money has moved
@@ -19,7 +22,10 @@ const (
 
 // moves is the whole state machine. docs/payment-states.md is drawn from it.
 var moves = map[State][]State{
-	Prepared:  {Committed},
+	Proposed:  {Prepared, Cancelled, Expired},
+	Cancelled: {},
+	Expired:   {},
+	Prepared:  {Committed, Proposed, Cancelled}, // back and to an end only from a proposal
 	Committed: {Confirmed, Failed},
 	Confirmed: {},
 	Failed:    {},
@@ -28,8 +34,14 @@ var moves = map[State][]State{
 // States returns every state, sorted by name.
 func States() []State { return slices.Sorted(maps.Keys(moves)) }
 
-// Final reports whether no further move is possible.
-func (s State) Final() bool { return len(moves[s]) == 0 }
+// Final reports whether a signed payment has ended.
+func (s State) Final() bool { return s == Confirmed || s == Failed }
+
+// Signed reports whether the payment has a hash: merchants see it.
+func (s State) Signed() bool { return s == Committed || s.Final() }
+
+// UsedUp reports whether a proposal's end has used the key up: no request matches it, and nothing is ever signed.
+func (s State) UsedUp() bool { return s == Cancelled || s == Expired }
 
 // A Status is the state as merchants read it.
 type Status string
@@ -41,15 +53,18 @@ const (
 	StatusFailed    Status = "failed"
 )
 
-// Status returns the public word for s. A payment that is not yet committed, which is never shown, counts as pending.
+// Status returns the public word for s. A prepared payment, which is never shown, counts as pending; a proposal's has
+// none.
 func (s State) Status() Status {
 	switch s {
 	case Confirmed:
 		return StatusConfirmed
 	case Failed:
 		return StatusFailed
-	default:
+	case Prepared, Committed:
 		return StatusPending
+	default:
+		return ""
 	}
 }
 

@@ -17,20 +17,23 @@ func TestDiagram(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Payment states\n\nGenerated from `moves` in internal/payments/payment/state.go by `go test " +
 		"./internal/payments/payment -update`.\n\n")
-	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> PREPARED\n")
+	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> PREPARED\n  [*] --> PROPOSED\n")
 	for _, from := range States() {
 		for _, to := range moves[from] {
 			fmt.Fprintf(&b, "  %s --> %s\n", from, to)
 		}
-		if from.Final() {
+		if len(moves[from]) == 0 {
 			fmt.Fprintf(&b, "  %s --> [*]\n", from)
 		}
 	}
 	b.WriteString("```\n\n| state | merchants see |\n| --- | --- |\n")
 	for _, s := range States() {
 		seen := string(s.Status())
-		if s == Prepared {
+		switch {
+		case s == Prepared:
 			seen = "nothing yet"
+		case !s.Signed():
+			seen = "its proposal"
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", s, seen)
 	}

@@ -64,13 +64,20 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	switch {
 	case err != nil:
 		return err
-	case stored.State == payment.Prepared:
+	case stored.Proposal && !stored.State.Signed() && !stored.State.UsedUp() && stored.Pays(found.Outputs()):
+		if !r.DryRun {
+			stored, err = r.begin(ctx, found)
+		}
+	case stored.State == payment.Prepared && !stored.Proposal:
 	case stored.Onchain == tx.Hash, stored.State == payment.Committed && slices.Contains(stored.Hashes(), tx.Hash):
 		r.report.Known++
 		return nil
 	default:
 		r.report.Differ = append(r.report.Differ, found.ID)
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if !r.DryRun {
 		if err := r.commit(ctx, stored, found, tx); err != nil {
@@ -93,6 +100,20 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 	}
 	stored, _, err = r.Store.Create(ctx, found)
 	return stored, err
+}
+
+// begin stores the release of a proposal whose payment was found on the chain, and returns the payment. Without it the
+// proposal would be released once more.
+func (r *run) begin(ctx context.Context, found payment.Payment) (payment.Payment, error) {
+	held, err := r.Store.Proposal(ctx, found.ID)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	offer := held.Payment
+	offer.State, offer.BatchContract, offer.Wallet, offer.Tx = payment.Prepared, found.BatchContract, found.Wallet, found.Tx
+	offer.CreatedAt, offer.UpdatedAt = found.CreatedAt, found.UpdatedAt
+	to := held.Begin(offer)
+	return to.Payment, r.Store.Amend(ctx, held, to, store.Guard{})
 }
 
 // commit commits a payment that is prepared by the transaction that made it; then it settles as any other. A crash

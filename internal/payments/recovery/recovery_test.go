@@ -11,9 +11,12 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
@@ -39,12 +42,18 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
 	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
 	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}}) // no event without a merchant
+		Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
 	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
 		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
 		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
 	return c, keys, tables, r, mine
 }
+
+// unheard are the events of merchants without endpoints.
+type unheard struct{}
+
+func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+func (unheard) Publish(context.Context, webhook.Event) error               { return nil }
 
 // TestFund: the base fee rises above the no-ops' caps, and the wallets can pay for these alone. The recovery says how
 // much the next attempt lacks beside them, and goes on once that is there.
@@ -141,5 +150,46 @@ func TestRecover(t *testing.T) {
 	must.OK(t, r.Resume(t.Context(), ids))
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
+	}
+}
+
+// TestRecoverProposals: a proposal whose payment the chain has is released by it, and never once more; one that was
+// cancelled before the copy, or that pays something else, differs.
+func TestRecoverProposals(t *testing.T) {
+	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
+		"cancelled": payment.Cancelled, "another amount": payment.Proposed} {
+		t.Run(name, func(t *testing.T) {
+			c, keys, tables, r, mine := world(t, 1e12)
+			amount := token.Units(7)
+			if name == "another amount" {
+				amount = token.Units(8)
+			}
+			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test",
+				IdempotencyKey: "order-1",
+				To:             fakechain.Payee(0), Amount: amount}, coin, 1, "test", time.Now())
+			must.Get(tables.Propose(t.Context(), held))(t)
+			to := held
+			switch name {
+			case "begun":
+				offer := payment.New(held.Payment.ID, held.Request(), coin, "test", time.Now())
+				to = held.Begin(offer.AssignedTo(fakechain.Wallet(1), chain.Tx{}))
+			case "cancelled":
+				to = held.End(payment.Cancelled, time.Now())
+			}
+			must.OK(t, tables.Amend(t.Context(), held, to, store.Guard{}))
+			signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
+			data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), held.Payment.ID.Memo()...)
+			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000,
+				Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+			c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+			for range 4 {
+				mine()
+			}
+			got := must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+			p := must.Get(tables.Proposal(t.Context(), held.Payment.ID))(t)
+			if p.Payment.State != want || p.Payment.Merchant != "mer_1" || got.Stored+len(got.Differ) != 1 || (got.Stored == 1) != want.Final() {
+				t.Errorf("%+v, the payment is %+v", got, p.Payment)
+			}
+		})
 	}
 }

@@ -71,6 +71,8 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
 		return p.orphan(ctx, id, nonce) // another wallet pays it
+	case stored.State == payment.Proposed, stored.State.UsedUp(): // its release was refused while it was under way
+		return p.orphan(ctx, id, nonce)
 	case stored.State == payment.Prepared && (p.wallet.Suspect() || p.uncompared()):
 		return nil, nil // it may have been paid since the tables were copied
 	case stored.State == payment.Prepared && !held:

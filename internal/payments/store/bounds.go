@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -50,6 +51,11 @@ func FitsPayment(p payment.Payment) error {
 	}
 	if p.Event != nil {
 		event = len(p.Event.Body)
+	}
+	for _, e := range p.Entries {
+		if len(p.Entries) > 1 && disburser.MaxAmount().Less(e.Amount) {
+			return fmt.Errorf("%w: an entry of %s", ErrTooLarge, e.Amount)
+		}
 	}
 	return cmp.Or(
 		Within("entries", len(p.Entries), payment.MaxEntries), Within("pairs of metadata", len(p.Metadata), payment.MaxMetadata),

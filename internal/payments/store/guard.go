@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 )
 
 // A Guard names the similar payments of a merchant's guarded keys (payment.Request.GuardID). A payment that it names
@@ -14,8 +15,9 @@ type Guard struct {
 	Version  uint64       // rises with each payment; 0: none is stored
 }
 
-// GuardKept is how long after its newest payment a store keeps a guard, at least: longer than any key's guard.
-const GuardKept = 8 * 24 * time.Hour
+// GuardKept is how long after its newest payment a store keeps a guard, at least: longer than any key's guard and, beyond
+// it, the life of a proposal, whose release looks back from the time at which it was due first.
+const GuardKept = 8*24*time.Hour + proposal.MaxLife
 
 // With returns the guard to store with a further payment. The first Version is a time, so that a guard that was
 // removed after GuardKept does not come again.

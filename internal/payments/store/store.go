@@ -40,6 +40,7 @@ var (
 // A Store is the whole port. Engines declare the part that they use.
 type Store interface {
 	Payments
+	Proposals
 	Nonces
 	PendingTxs
 	Wallets
@@ -73,7 +74,7 @@ type Payments interface {
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 
 	// Discard removes a payment that was refused, if it is still Prepared with p's revision, so that the merchant can
-	// use its key again. Otherwise, and if the payment is gone already, ErrChanged.
+	// use its key again. Otherwise, if the payment is gone already, and if a proposal holds it, ErrChanged.
 	Discard(ctx context.Context, p payment.Payment) error
 
 	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference,

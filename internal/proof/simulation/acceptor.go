@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/model"
@@ -78,13 +79,14 @@ type acceptor struct {
 	orphaned  map[knower]bool
 	events    map[string]payment.ID
 	published map[payment.ID]bool
+	active    map[string]bool // the answer of the merchant's terms, by actor
 	refused   bool
 }
 
 func newAcceptor(c *Cluster) *acceptor {
 	return &acceptor{Store: c.Store, cluster: c, revisions: map[string]uint16{}, wallets: map[wallet.ID]uint8{},
 		signed: map[spot][]signature{}, told: map[knower]bool{}, orphaned: map[knower]bool{}, events: map[string]payment.ID{},
-		published: map[payment.ID]bool{}}
+		published: map[payment.ID]bool{}, active: map[string]bool{}}
 }
 
 // number returns the number of a key, from 1, and gives it the next one if it has none.
@@ -282,7 +284,8 @@ func spotOf(p payment.Payment) spot {
 
 func (a *acceptor) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
 	there := errors.New("there is one")
-	if err := a.take(ctx, model.Create, p.ID, spotOf(p), p.Revision, 0, true, func() error {
+	held, _ := a.Store.Payment(ctx, p.ID) // zero: none
+	if err := a.take(ctx, model.Create, p.ID, spotOf(p), p.Revision, 0, !held.Proposal, func() error {
 		stored, created, err = a.Store.Create(ctx, p)
 		if err == nil && !created {
 			return there
@@ -299,7 +302,48 @@ func (a *acceptor) Reassign(ctx context.Context, p payment.Payment, old string) 
 }
 
 func (a *acceptor) Discard(ctx context.Context, p payment.Payment) error {
-	return a.take(ctx, model.Discard, p.ID, spotOf(p), p.Revision, 0, true, func() error { return a.Store.Discard(ctx, p) })
+	held, _ := a.Store.Payment(ctx, p.ID)
+	err := a.take(ctx, model.Discard, p.ID, spotOf(p), p.Revision, 0, !held.Proposal, func() error { return a.Store.Discard(ctx, p) })
+	if err == nil && held.Proposal {
+		a.cluster.oracle.Violate(oracle.ProposalsHold, "%s frees the key of %s", scheduler.ActorOf(ctx), p.ID)
+	}
+	return err
+}
+
+func (a *acceptor) Propose(ctx context.Context, p proposal.Proposal) (created bool, err error) {
+	if created, err = a.Store.Propose(ctx, p); created {
+		a.cluster.oracle.Proposed(p.Payment.ID)
+	}
+	return created, err
+}
+
+// Amend takes the step of a release that begins, or is taken back. To the model a proposal that waits or has ended is no payment.
+func (a *acceptor) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
+	op, p, was, is, actor := model.Create, to.Payment, from.Payment.State, to.Payment.State, scheduler.ActorOf(ctx)
+	apply := func() error { return a.Store.Amend(ctx, from, to, g) }
+	begins := was == payment.Proposed && is == payment.Prepared
+	switch {
+	case begins:
+	case was == payment.Prepared && is == payment.Prepared && from.Payment.Revision != p.Revision:
+		op = model.Reassign
+	case was == payment.Prepared && is != payment.Prepared:
+		op, p = model.Discard, from.Payment
+	default:
+		if was.UsedUp() && is != was {
+			a.cluster.oracle.Violate(oracle.ProposalsHold, "%s has ended as %s, and becomes %s", p.ID, was, is)
+		}
+		return apply()
+	}
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, 0, false, apply)
+	if err == nil && begins && !strings.HasPrefix(actor, "recover") {
+		a.cluster.oracle.Begun(from, a.active[actor])
+	}
+	for k := range a.told {
+		if err == nil && is.UsedUp() && k.actor == actor && k.revision == p.Revision {
+			a.cluster.oracle.Violate(oracle.ProposalsHold, "%s ended %s, and was told of its nonce", actor, p.ID)
+		}
+	}
+	return err
 }
 
 func (a *acceptor) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error) {
@@ -338,6 +382,9 @@ func (a *acceptor) Commit(ctx context.Context, p payment.Payment) error {
 		_ = a.sign(nil, spotOf(p), model.Later, p.TxHash, p) // if it was lost as a bump
 	}
 	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, op == model.Commit, func() error { return a.Store.Commit(ctx, p) })
+	if err == nil {
+		a.cluster.oracle.Committed(p)
+	}
 	return a.sign(err, spotOf(p), bytes, p.TxHash, p)
 }
 

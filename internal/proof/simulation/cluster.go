@@ -123,17 +123,20 @@ type Cluster struct {
 	store     *interpose.Store
 	model     *acceptor
 	instances []instance
-	started   int  // runs
-	processes int  // instances ever made
-	skewed    bool // some clocks were wrong
-	mispriced bool // some node said nonsense of the price of gas
-	funding   int  // the wallet that refills the others
-	operators int  // that have retired a wallet, or tried
-	losses    int  // how often the tables were lost
-	accepted  bool // an operator has accepted that the chain went back below finality
-	recovers  bool // a loss has not been recovered from
-	sends     bool // the operator sends coins to wallets that lack them
-	recovery  int  // recoveries ever started
+	started   int              // runs
+	processes int              // instances ever made
+	skewed    bool             // some clocks were wrong
+	mispriced bool             // some node said nonsense of the price of gas
+	funding   int              // the wallet that refills the others
+	operators int              // that have retired a wallet, or tried
+	losses    int              // how often the tables were lost
+	accepted  bool             // an operator has accepted that the chain went back below finality
+	recovers  bool             // a loss has not been recovered from
+	sends     bool             // the operator sends coins to wallets that lack them
+	recovery  int              // recoveries ever started
+	releases  int              // runs of release-proposals
+	proposes  bool             // merchants propose payments
+	suspends  [2]time.Duration // from when until when the merchant of proposals is suspended
 
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
@@ -169,7 +172,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.model = newAcceptor(c)
 	for _, r := range c.rails {
 		r.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: r.Chain, Depth: c.Depth, Window: c.Window,
-			MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0, Limits: limits, Trace: c.trace,
+			MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0,
+			Skew: slices.Max(append(slices.Clone(c.Skews), 0)), Limits: limits, Trace: c.trace,
 			Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
 		for i := range r.Chain.Nodes {
 			r.nodes = append(r.nodes, c.node(r, i))
@@ -178,6 +182,10 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.store = &interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
+		if call.Op == "Reserve" {
+			id, _, _ := strings.Cut(call.Args, " ")
+			c.oracle.Releasing(payment.ID(id), scheduler.ActorOf(ctx))
+		}
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
 			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")

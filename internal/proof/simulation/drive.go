@@ -92,6 +92,9 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			due.run = now.Add(runEvery)
 			if p.runs() {
 				c.StartRun()
+				if c.proposes {
+					c.StartReleases()
+				}
 				if c.Refills != (settings.Refills{}) {
 					c.StartRefill()
 				}
@@ -158,6 +161,7 @@ func (c *Cluster) Finish(settled bool) []string {
 		c.recoverAll()
 	}
 	c.settle()
+	c.releaseAll()
 	c.askRivals()
 	times, all := map[string]int{}, []string(nil) // by key
 	for _, r := range c.rails {

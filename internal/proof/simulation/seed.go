@@ -160,6 +160,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		c.startElsewhere(orders, rails, r)
 	}
 	c.startRivals(rand.New(rand.NewPCG(seed, 0x6a7d)), r)
+	c.startProposals(rand.New(rand.NewPCG(seed, 0x9209)), r)
 	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
 	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
 	changing := changes.IntN(4) == 0

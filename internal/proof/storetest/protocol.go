@@ -34,7 +34,7 @@ type Protocol struct {
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, listPromises, guardPromises, boundPromises)
+		walletPromises, dailyLimitPromises, denialPromises, listPromises, guardPromises, proposalPromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
@@ -244,14 +244,14 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 }
 
 // samePayment compares a written payment with the payment that was read. A store keeps the bytes of
-// its attempts in the pending transaction, and the revision of a Prepared payment only.
+// its attempts in the pending transaction, and the revision of an unsigned payment only.
 func (c *check) samePayment(what string, want, got payment.Payment) {
 	c.Helper()
 	want.Attempts = slices.Clone(want.Attempts)
 	for i := range want.Attempts {
 		want.Attempts[i].Raw = nil
 	}
-	if want.State != payment.Prepared {
+	if want.State.Signed() {
 		want.Revision = got.Revision
 	}
 	c.same(what, want, got)

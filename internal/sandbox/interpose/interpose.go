@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -83,6 +84,8 @@ func describe(args []any) string {
 			word = a.String()
 		case payment.Payment:
 			word = fmt.Sprintf("%s at %s, %s, %d attempts", a.ID, at(wallet.ID{Address: a.Wallet}, a.Nonce), a.State, len(a.Attempts))
+		case proposal.Proposal:
+			word = fmt.Sprintf("%s, %s", a, a.Payment.State)
 		case wallet.ID:
 			word = short(a.Address)
 		case wallet.Wallet:

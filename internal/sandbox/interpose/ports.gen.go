@@ -8,6 +8,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"time"
@@ -42,6 +43,14 @@ func (s *Store) Allow(ctx context.Context, a token.Address) error {
 	_, err := ask(ctx, s.Around, "Allow", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.Store.Allow(ctx, a)
 	}, a)
+	return err
+}
+
+// Amend implements the port.
+func (s *Store) Amend(ctx context.Context, a proposal.Proposal, b proposal.Proposal, c store.Guard) error {
+	_, err := ask(ctx, s.Around, "Amend", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Amend(ctx, a, b, c)
+	}, a, b, c)
 	return err
 }
 
@@ -134,6 +143,13 @@ func (s *Store) Discard(ctx context.Context, a payment.Payment) error {
 	return err
 }
 
+// Due implements the port.
+func (s *Store) Due(ctx context.Context, a time.Time, b int) ([]store.DueProposal, error) {
+	return ask(ctx, s.Around, "Due", func(ctx context.Context) ([]store.DueProposal, error) {
+		return s.Store.Due(ctx, a, b)
+	}, a, b)
+}
+
 // Finish implements the port.
 func (s *Store) Finish(ctx context.Context, a payment.Payment) error {
 	_, err := ask(ctx, s.Around, "Finish", func(ctx context.Context) (struct{}, error) {
@@ -147,6 +163,15 @@ func (s *Store) Guard(ctx context.Context, a string) (store.Guard, error) {
 	return ask(ctx, s.Around, "Guard", func(ctx context.Context) (store.Guard, error) {
 		return s.Store.Guard(ctx, a)
 	}, a)
+}
+
+// ListProposals implements the port.
+func (s *Store) ListProposals(ctx context.Context, a store.ProposalFilter) ([]proposal.Proposal, store.Position, error) {
+	r, err := ask(ctx, s.Around, "ListProposals", func(ctx context.Context) (two[[]proposal.Proposal, store.Position], error) {
+		x, y, err := s.Store.ListProposals(ctx, a)
+		return two[[]proposal.Proposal, store.Position]{x, y}, err
+	}, a)
+	return r.a, r.b, err
 }
 
 // LowerCeiling implements the port.
@@ -209,6 +234,20 @@ func (s *Store) PendingTxs(ctx context.Context, a wallet.ID, b uint64) ([]wallet
 		return two[[]wallet.PendingTx, int]{x, y}, err
 	}, a, b)
 	return r.a, r.b, err
+}
+
+// Proposal implements the port.
+func (s *Store) Proposal(ctx context.Context, a payment.ID) (proposal.Proposal, error) {
+	return ask(ctx, s.Around, "Proposal", func(ctx context.Context) (proposal.Proposal, error) {
+		return s.Store.Proposal(ctx, a)
+	}, a)
+}
+
+// Propose implements the port.
+func (s *Store) Propose(ctx context.Context, a proposal.Proposal) (bool, error) {
+	return ask(ctx, s.Around, "Propose", func(ctx context.Context) (bool, error) {
+		return s.Store.Propose(ctx, a)
+	}, a)
 }
 
 // PutNoop implements the port.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
@@ -157,6 +158,18 @@ func settleLoop(ctx context.Context, settler *settlement.Rails, hinted hints, lo
 		case <-ticker.C:
 		case <-hinted:
 		}
+	}
+}
+
+// releasePeriod is how often due proposals are released: a merchant who tries them waits for one.
+const releasePeriod = 2 * time.Second
+
+func releaseLoop(ctx context.Context, proposals *dispatch.Proposals, log *slog.Logger) {
+	for ctx.Err() == nil {
+		if _, err := proposals.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("releasing proposals", "err", err)
+		}
+		settlement.Sleep(ctx, releasePeriod)
 	}
 }
 

@@ -47,8 +47,9 @@ type process struct {
 	hinted  hints
 	settler *settlement.Rails
 
-	quit context.CancelFunc
-	wg   sync.WaitGroup
+	proposals *dispatch.Proposals
+	quit      context.CancelFunc
+	wg        sync.WaitGroup
 }
 
 // newProcess assembles the stack that is served at url. Only the embedded chains run yet.
@@ -151,6 +152,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	s.settler = settlement.NewRails(settlement.Wiring{Config: s.config, Nodes: nodes,
 		Refiller: func(ctx context.Context, c token.Coin) (settlement.Refiller, error) { return payer.Of(ctx, c) },
 	}, settling)
+	s.proposals = &dispatch.Proposals{Rails: payer, Events: events, Terms: s.tables.keys.Terms, Explain: httpapi.Explain}
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
 		return err
@@ -202,6 +204,11 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 		httpapi.RevokeAPIKey(keys),
 		httpapi.SendPayment(payer, s.tables.payments, assets),
 		httpapi.SendPayments(payer, s.tables.payments, assets),
+		httpapi.CreateProposal(s.proposals, s.tables.payments, assets, time.Now),
+		httpapi.ListProposals(s.tables.payments),
+		httpapi.GetProposal(s.tables.payments),
+		httpapi.ApproveProposal(s.proposals, s.tables.payments, assets),
+		httpapi.CancelProposal(s.proposals, s.tables.payments),
 		httpapi.GetTransaction(s.tables.payments),
 		httpapi.ListTransactions(s.tables.payments, assets),
 		httpapi.GetBalance(assets, func(_ context.Context, c token.Coin) (chain.Nodes, error) { return s.rails.of(c).nodes, nil }),
@@ -285,6 +292,7 @@ func (s *process) start() {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quit = quit
 	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
+	s.wg.Go(func() { releaseLoop(ctx, s.proposals, s.log) })
 }
 
 func (s *process) stop() error {

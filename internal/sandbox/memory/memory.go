@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -41,8 +42,9 @@ var _ store.Store = (*Payments)(nil)
 // A record is a stored payment. Slices and maps in p are replaced, never
 // changed in place, since callers have copies of p.
 type record struct {
-	p       payment.Payment
-	spoiled bool
+	p        payment.Payment
+	proposal proposal.Proposal // of p.Proposal; without its payment
+	spoiled  bool
 }
 
 // NewPayments returns an empty store.

@@ -71,7 +71,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {
-		if !s.prepared(p) {
+		if !s.prepared(p) || s.payments[p.ID].p.Proposal {
 			return store.ErrChanged
 		}
 		delete(s.payments, p.ID)

@@ -105,6 +105,22 @@ class Endpoints:
         """List the assets that can be paid."""
         return (self._request("data", "GET", "/assets"))["data"]
 
+    def proposals(self, **filters: str | int | None) -> Iterator[t.Proposal]:
+        """List your proposals."""
+        return self._pages("/proposals", filters)
+
+    def get_proposal(self, id: str) -> t.Proposal:
+        """Look a proposal up."""
+        return self._request("", "GET", f"/proposals/{quote(id, safe='')}")
+
+    def approve(self, id: str) -> t.Proposal:
+        """Approve a proposal."""
+        return self._request("", "POST", f"/proposals/{quote(id, safe='')}/approve")
+
+    def cancel(self, id: str) -> t.Proposal:
+        """Cancel a proposal."""
+        return self._request("", "POST", f"/proposals/{quote(id, safe='')}/cancel")
+
 
 class AsyncEndpoints:
     """The methods that are no payment."""
@@ -202,3 +218,19 @@ class AsyncEndpoints:
     async def assets(self) -> List[t.ListedAsset]:
         """List the assets that can be paid."""
         return (await self._request("data", "GET", "/assets"))["data"]
+
+    def proposals(self, **filters: str | int | None) -> AsyncIterator[t.Proposal]:
+        """List your proposals."""
+        return self._pages("/proposals", filters)
+
+    async def get_proposal(self, id: str) -> t.Proposal:
+        """Look a proposal up."""
+        return await self._request("", "GET", f"/proposals/{quote(id, safe='')}")
+
+    async def approve(self, id: str) -> t.Proposal:
+        """Approve a proposal."""
+        return await self._request("", "POST", f"/proposals/{quote(id, safe='')}/approve")
+
+    async def cancel(self, id: str) -> t.Proposal:
+        """Cancel a proposal."""
+        return await self._request("", "POST", f"/proposals/{quote(id, safe='')}/cancel")

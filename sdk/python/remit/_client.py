@@ -18,13 +18,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
 from standardwebhooks.webhooks import Webhook as _Verifier
 
 from ._api_gen import AsyncEndpoints, Endpoints
 from ._units import amount_of
-from .types import Batch, Entry, Event, Payment
+from .types import Batch, CreateProposalRequest, Entry, Event, Payment
 
 # Longer than the API works on a request: then one without an answer commits nothing more.
 _LIFETIME = 35.0
@@ -368,6 +368,13 @@ class _Base(Generic[_P]):
                  asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
         """Is pay for a batch: all its payments are made, or none."""
         return self._run(self._paid(intent, True, payments, reference, metadata, asset, timeout, settle))
+
+    def propose(self, intent: str, *, timeout: float | None = None, **asked: Unpack[CreateProposalRequest]) -> Any:
+        """Proposes the payment of an intent, for another key to approve or a later time, and returns the Proposal.
+
+        It is repeated as pay is, with which it shares its intents: one of them pays. Raises Refused or OutcomeUnknown.
+        """
+        return self._run(_Call(self, timeout, key(intent)).ask("id", "POST", "/proposals", json.dumps(asked).encode()))
 
     def wait(self, payment: Payment | str, *, timeout: float | None = None) -> _P:
         """Returns a payment once it is confirmed or failed. Raises OutcomeUnknown if it is pending at the deadline."""

@@ -94,6 +94,30 @@ class SendPaymentsRequest(TypedDict):
     metadata: NotRequired[dict[str, str]]
 
 
+ProposalStatus: TypeAlias = Literal['awaiting_approval', 'scheduled', 'released', 'cancelled', 'expired']
+
+
+class ProposedEntry(TypedDict):
+    wallet_address: NotRequired[AddressInput]
+    to: NotRequired[AddressInput]
+    amount: AmountInput
+    reference: NotRequired[str | None]
+
+
+class RequestedEntry(TypedDict):
+    wallet_address: Address
+    to: Address
+    amount: Amount
+    reference: str | None
+
+
+class Refusal(TypedDict):
+    code: str
+    message: str
+    index: NotRequired[int]
+    at: Timestamp
+
+
 class Balance(TypedDict):
     address: Address
     balance: Amount
@@ -124,7 +148,7 @@ class UsedToday(TypedDict):
     count: int | None
 
 
-Scope: TypeAlias = Literal['payments:write', 'payments:read', 'webhooks', 'keys', 'recipients']
+Scope: TypeAlias = Literal['payments:write', 'payments:read', 'webhooks', 'keys', 'recipients', 'payments:propose', 'payments:approve']
 
 
 RecipientRule: TypeAlias = Literal['any', 'book']
@@ -139,6 +163,7 @@ class IssueAPIKeyRequest(TypedDict):
     recipients: NotRequired[RecipientRule | None]
     asset: NotRequired[AssetInput]
     repeat_guard_seconds: NotRequired[int | None]
+    approve_above: NotRequired[AmountInput | None]
     expires_in_seconds: NotRequired[int | None]
 
 
@@ -159,6 +184,8 @@ class IssuedAPIKey(TypedDict):
     recipients: RecipientRule
     repeat_guard_seconds: int | None
     asset: Asset | None
+    approve_above: Amount | None
+    approve_above_text: AmountText | None
     expires_at: Timestamp | None
 
 
@@ -214,6 +241,8 @@ class RotatedAPIKey(TypedDict):
     recipients: RecipientRule
     repeat_guard_seconds: int | None
     asset: Asset | None
+    approve_above: Amount | None
+    approve_above_text: AmountText | None
 
 
 class OverlapRequest(TypedDict):
@@ -224,7 +253,7 @@ class Empty(TypedDict):
     pass
 
 
-EventType: TypeAlias = Literal['payment.confirmed', 'payment.failed', 'payment.mined', 'webhook.test', 'recipient.created', 'api_key.created']
+EventType: TypeAlias = Literal['payment.confirmed', 'payment.failed', 'payment.mined', 'webhook.test', 'recipient.created', 'api_key.created', 'proposal.created', 'proposal.approved', 'proposal.cancelled', 'proposal.expired']
 
 
 WebhookStatus: TypeAlias = Literal['enabled', 'disabled']
@@ -375,13 +404,14 @@ class NotFound(TypedDict):
 
 class Problem(TypedDict):
     detail: str
-    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'asset_closed', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
+    code: Literal['insufficient_funds', 'amount_below_minimum', 'amount_above_maximum', 'daily_limit_exceeded', 'recipient_not_allowed', 'recipient_not_in_book', 'batches_not_enabled', 'idempotency_key_missing', 'idempotency_key_invalid', 'idempotency_in_progress', 'similar_payment', 'similar_in_progress', 'request_expired', 'asset_closed', 'approval_required', 'own_proposal', 'proposal_open', 'proposal_released', 'proposal_in_progress', 'proposal_ended', 'proposal_not_found', 'proposal_limit_reached', 'not_after_invalid', 'body_not_utf8', 'body_too_large', 'request_malformed', 'key_creation_closed', 'key_not_permitted', 'merchant_suspended', 'key_limit_reached', 'api_key_not_found', 'transaction_not_found', 'recipient_not_found', 'webhook_not_found', 'webhook_limit_reached', 'webhook_disabled', 'webhook_changed', 'delivery_not_found', 'method_not_allowed', 'too_many_pending', 'too_many_requests', 'payment_rail_unavailable', 'internal_error']
     tx_hash: NotRequired[str]
+    proposal: NotRequired[str]
     index: NotRequired[int]
 
 
 class InvalidItem(TypedDict):
-    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'asset_unknown', 'stands_alone']
+    type: Literal['missing', 'json_invalid', 'object_type', 'array_type', 'string_type', 'number_type', 'string_too_short', 'string_too_long', 'blank', 'control_character', 'number_too_long', 'not_integral', 'not_positive', 'too_large', 'too_many', 'too_few', 'metadata_name', 'metadata_value', 'address_invalid', 'address_checksum', 'hash_invalid', 'recipient_refused', 'recipient_mismatch', 'idempotency_key_reused', 'idempotency_key_invalid', 'keys_scope_has_no_limits', 'content_type', 'content_encoding', 'url_refused', 'enum', 'integer_range', 'datetime_invalid', 'datetime_range', 'encoding_invalid', 'repeated', 'cursor_invalid', 'cursor_mismatch', 'unknown_parameter', 'asset_unknown', 'stands_alone', 'one_of', 'proposals_only', 'key_id_invalid']
     loc: list[str | int]
     msg: str
 
@@ -443,6 +473,30 @@ class Payment(TypedDict):
     asset: Asset
 
 
+class CreateProposalRequest(TypedDict):
+    wallet_address: NotRequired[AddressInput]
+    to: NotRequired[AddressInput]
+    amount: NotRequired[AmountInput]
+    different_from: NotRequired[str | None]
+    payments: NotRequired[list[ProposedEntry] | None]
+    asset: NotRequired[AssetInput]
+    reference: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str]]
+    not_before: NotRequired[str | None]
+    expires_in_seconds: NotRequired[int | None]
+    approval: NotRequired[Literal['required', 'none'] | None]
+
+
+class ProposalRequest(TypedDict):
+    amount: Amount
+    wallet_address: Address | None
+    to: Address | None
+    reference: str | None
+    metadata: dict[str, str]
+    payments: list[RequestedEntry] | None
+    asset: Asset
+
+
 class TransactionList(TypedDict):
     data: list[Payment]
     has_more: bool
@@ -467,6 +521,8 @@ class MerchantKey(TypedDict):
     recipients: RecipientRule
     repeat_guard_seconds: int | None
     asset: Asset | None
+    approve_above: Amount | None
+    approve_above_text: AmountText | None
 
 
 class OwnAPIKey(TypedDict):
@@ -487,6 +543,8 @@ class OwnAPIKey(TypedDict):
     recipients: RecipientRule
     repeat_guard_seconds: int | None
     asset: Asset | None
+    approve_above: Amount | None
+    approve_above_text: AmountText | None
     used_today: UsedToday
 
 
@@ -520,6 +578,28 @@ class SandboxAsset(TypedDict):
 class Invalid(TypedDict):
     code: Literal['validation_failed']
     detail: list[InvalidItem]
+
+
+class Proposal(TypedDict):
+    id: str
+    status: ProposalStatus
+    request: ProposalRequest
+    idempotency_key: str
+    created_by: str
+    approved_by: str | None
+    not_before: Timestamp | None
+    expires_at: Timestamp
+    last_refusal: Refusal | None
+    payment: Payment | None
+    version: int
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class ProposalList(TypedDict):
+    data: list[Proposal]
+    has_more: bool
+    next_cursor: str | None
 
 
 class Sandbox(TypedDict):

@@ -118,4 +118,24 @@ export abstract class Endpoints {
   async assets(): Promise<S["ListedAsset"][]> {
     return (await this.request("data", "GET", `/assets`)).data;
   }
+
+  /** List your proposals. */
+  proposals(filters: Filters = {}): AsyncGenerator<S["Proposal"], void, undefined> {
+    return this.pages(`/proposals`, filters);
+  }
+
+  /** Look a proposal up. */
+  async getProposal(id: string): Promise<S["Proposal"]> {
+    return this.request("", "GET", `/proposals/${encodeURIComponent(id)}`);
+  }
+
+  /** Approve a proposal. */
+  async approve(id: string): Promise<S["Proposal"]> {
+    return this.request("", "POST", `/proposals/${encodeURIComponent(id)}/approve`);
+  }
+
+  /** Cancel a proposal. */
+  async cancel(id: string): Promise<S["Proposal"]> {
+    return this.request("", "POST", `/proposals/${encodeURIComponent(id)}/cancel`);
+  }
 }

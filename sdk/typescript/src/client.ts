@@ -4,7 +4,7 @@ import { Webhook as Verifier } from "standardwebhooks";
 
 import { Endpoints, type Filters } from "./api.gen.js";
 import { amountOf, parse, write, type AmountLike } from "./json.js";
-import type { components, Event, Payment } from "./types.gen.js";
+import type { components, CreateProposalRequest, Event, Payment, Proposal } from "./types.gen.js";
 
 type Batch = components["schemas"]["Batch"];
 type Post = () => Promise<Payment>;
@@ -350,6 +350,14 @@ export class Client extends Endpoints {
       if (!(error instanceof Refused)) throw error;
       return call.settle(error, intent, asked, post, settle);
     }
+  }
+
+  /**
+   * Proposes the payment of an intent, for another key to approve or for a later time. It is repeated as pay is, with
+   * which it shares its intents: one of them pays. Throws Refused or OutcomeUnknown.
+   */
+  async propose(intent: string, asked: CreateProposalRequest, { timeoutMs }: Deadline = {}): Promise<Proposal> {
+    return new Call(this.over, timeoutMs, key(intent)).ask("id", "POST", "/proposals", write(asked));
   }
 
   /** Returns a payment once it is confirmed or failed. Throws OutcomeUnknown if it is pending at the deadline. */

@@ -164,6 +164,102 @@ export type components = {
                 [key: string]: string;
             } | null;
         };
+        /** @enum {string} */
+        ProposalStatus: "awaiting_approval" | "scheduled" | "released" | "cancelled" | "expired";
+        /** @description The body of POST /send-payment or /send-payments, and when and how it is released. */
+        CreateProposalRequest: {
+            wallet_address?: components["schemas"]["AddressInput"];
+            to?: components["schemas"]["AddressInput"];
+            amount?: components["schemas"]["AmountInput"];
+            /** @description As of POST /send-payment; it is compared at the release. */
+            different_from?: string | null;
+            /** @description As of POST /send-payments, in place of amount and recipient. */
+            payments?: components["schemas"]["ProposedEntry"][] | null;
+            asset?: components["schemas"]["AssetInput"];
+            /** @description Yours; returned as it is. Need not be unique. */
+            reference?: string | null;
+            /** @description Up to 20 pairs of your own. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Format: date-time
+             * @description At most 90 days ahead. A time that has passed is at once.
+             */
+            not_before?: string | null;
+            /**
+             * Format: int64
+             * @description From the later of now and `not_before`.
+             * @default 604800
+             */
+            expires_in_seconds?: number | null;
+            /**
+             * @description `none` needs the scope `payments:write` too.
+             * @default required
+             * @enum {string|null}
+             */
+            approval?: "required" | "none" | null;
+        };
+        ProposedEntry: {
+            wallet_address?: components["schemas"]["AddressInput"];
+            to?: components["schemas"]["AddressInput"];
+            amount: components["schemas"]["AmountInput"];
+            reference?: string | null;
+        };
+        /** @description A payment that waits under its Idempotency-Key. */
+        Proposal: {
+            id: string;
+            status: components["schemas"]["ProposalStatus"];
+            request: components["schemas"]["ProposalRequest"];
+            idempotency_key: string;
+            /** @description The id of the key that proposed. */
+            created_by: string;
+            approved_by: string | null;
+            not_before: components["schemas"]["Timestamp"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            last_refusal: components["schemas"]["Refusal"] | null;
+            payment: components["schemas"]["Payment"] | null;
+            /**
+             * Format: int64
+             * @description Rises with each change of the proposal.
+             */
+            version: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        ProposalRequest: {
+            amount: components["schemas"]["Amount"];
+            wallet_address: components["schemas"]["Address"] | null;
+            to: components["schemas"]["Address"] | null;
+            reference: string | null;
+            metadata: {
+                [key: string]: string;
+            };
+            payments: components["schemas"]["RequestedEntry"][] | null;
+            asset: components["schemas"]["Asset"];
+        };
+        RequestedEntry: {
+            wallet_address: components["schemas"]["Address"];
+            to: components["schemas"]["Address"];
+            amount: components["schemas"]["Amount"];
+            reference: string | null;
+        };
+        /** @description Why the last release was refused. It is tried again until the proposal expires. */
+        Refusal: {
+            code: string;
+            message: string;
+            /**
+             * Format: int32
+             * @description Of the entry that it concerns.
+             */
+            index?: number;
+            at: components["schemas"]["Timestamp"];
+        };
+        ProposalList: {
+            data: components["schemas"]["Proposal"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
         TransactionList: {
             data: components["schemas"]["Payment"][];
             has_more: boolean;
@@ -226,6 +322,9 @@ export type components = {
             repeat_guard_seconds: number | null;
             /** @description The only one that it pays, and of its amounts. Null: any. */
             asset: components["schemas"]["Asset"] | null;
+            /** @description A larger amount is paid from an approved proposal only. Null is none. */
+            approve_above: components["schemas"]["Amount"] | null;
+            approve_above_text: components["schemas"]["AmountText"] | null;
         };
         OwnAPIKey: {
             id: string;
@@ -259,6 +358,9 @@ export type components = {
             repeat_guard_seconds: number | null;
             /** @description The only one that it pays, and of its amounts. Null: any. */
             asset: components["schemas"]["Asset"] | null;
+            /** @description A larger amount is paid from an approved proposal only. Null is none. */
+            approve_above: components["schemas"]["Amount"] | null;
+            approve_above_text: components["schemas"]["AmountText"] | null;
             used_today: components["schemas"]["UsedToday"];
         };
         /** @description What counts for the key's daily limits since midnight UTC, refused payments not; null where it has no such limit. */
@@ -269,11 +371,12 @@ export type components = {
             count: number | null;
         };
         /**
-         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets.
-         *     `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. GET /api-keys/self needs none.
+         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals.
+         *     `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. `payments:propose`:
+         *     POST /proposals, its cancel, and GET /recipients. `payments:approve`: approve and cancel. GET /api-keys/self needs none.
          * @enum {string}
          */
-        Scope: "payments:write" | "payments:read" | "webhooks" | "keys" | "recipients";
+        Scope: "payments:write" | "payments:read" | "webhooks" | "keys" | "recipients" | "payments:propose" | "payments:approve";
         /**
          * @description Whom a key may pay, anybody or active entries of the address book.
          * @enum {string}
@@ -283,7 +386,7 @@ export type components = {
         IssueAPIKeyRequest: {
             /** @description Yours; 1 to 100 characters, not blank, no control or format characters. */
             label?: string | null;
-            /** @description 1 to 5 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit. */
+            /** @description 1 to 7 of them, none twice. Absent, the asking key's, without `keys` if the new key has a limit. */
             scopes?: components["schemas"]["Scope"][] | null;
             /** @description Of one payment. Null is none. */
             max_amount?: components["schemas"]["AmountInput"] | null;
@@ -299,6 +402,8 @@ export type components = {
              *     pays no batches. Null is no guard.
              */
             repeat_guard_seconds?: number | null;
+            /** @description The key pays a larger amount (of a batch, its total) from an approved proposal only. Null is none. */
+            approve_above?: components["schemas"]["AmountInput"] | null;
             /**
              * Format: int64
              * @description How long the key works. Absent, as long as the asking key.
@@ -334,6 +439,9 @@ export type components = {
             repeat_guard_seconds: number | null;
             /** @description The only one that it pays, and of its amounts. Null: any. */
             asset: components["schemas"]["Asset"] | null;
+            /** @description A larger amount is paid from an approved proposal only. Null is none. */
+            approve_above: components["schemas"]["Amount"] | null;
+            approve_above_text: components["schemas"]["AmountText"] | null;
             expires_at: components["schemas"]["Timestamp"] | null;
         };
         CreateRecipientRequest: {
@@ -414,6 +522,9 @@ export type components = {
             repeat_guard_seconds: number | null;
             /** @description The only one that it pays, and of its amounts. Null: any. */
             asset: components["schemas"]["Asset"] | null;
+            /** @description A larger amount is paid from an approved proposal only. Null is none. */
+            approve_above: components["schemas"]["Amount"] | null;
+            approve_above_text: components["schemas"]["AmountText"] | null;
         };
         OverlapRequest: {
             /**
@@ -425,7 +536,7 @@ export type components = {
         };
         Empty: Record<string, never>;
         /** @enum {string} */
-        EventType: "payment.confirmed" | "payment.failed" | "payment.mined" | "webhook.test" | "recipient.created" | "api_key.created";
+        EventType: "payment.confirmed" | "payment.failed" | "payment.mined" | "webhook.test" | "recipient.created" | "api_key.created" | "proposal.created" | "proposal.approved" | "proposal.cancelled" | "proposal.expired";
         /**
          * @description A disabled webhook is sent nothing.
          * @enum {string}
@@ -656,9 +767,11 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "asset_closed" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
+            code: "insufficient_funds" | "amount_below_minimum" | "amount_above_maximum" | "daily_limit_exceeded" | "recipient_not_allowed" | "recipient_not_in_book" | "batches_not_enabled" | "idempotency_key_missing" | "idempotency_key_invalid" | "idempotency_in_progress" | "similar_payment" | "similar_in_progress" | "request_expired" | "asset_closed" | "approval_required" | "own_proposal" | "proposal_open" | "proposal_released" | "proposal_in_progress" | "proposal_ended" | "proposal_not_found" | "proposal_limit_reached" | "not_after_invalid" | "body_not_utf8" | "body_too_large" | "request_malformed" | "key_creation_closed" | "key_not_permitted" | "merchant_suspended" | "key_limit_reached" | "api_key_not_found" | "transaction_not_found" | "recipient_not_found" | "webhook_not_found" | "webhook_limit_reached" | "webhook_disabled" | "webhook_changed" | "delivery_not_found" | "method_not_allowed" | "too_many_pending" | "too_many_requests" | "payment_rail_unavailable" | "internal_error";
             /** @description Of `similar_payment`: the newest such payment. */
             tx_hash?: string;
+            /** @description Of `proposal_open`: the proposal that holds the key. */
+            proposal?: string;
             /** @description Which payment of a batch is refused, from 0, if one alone is. */
             index?: number;
         };
@@ -673,7 +786,7 @@ export type components = {
              * @description For programs. Stable.
              * @enum {string}
              */
-            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "asset_unknown" | "stands_alone";
+            type: "missing" | "json_invalid" | "object_type" | "array_type" | "string_type" | "number_type" | "string_too_short" | "string_too_long" | "blank" | "control_character" | "number_too_long" | "not_integral" | "not_positive" | "too_large" | "too_many" | "too_few" | "metadata_name" | "metadata_value" | "address_invalid" | "address_checksum" | "hash_invalid" | "recipient_refused" | "recipient_mismatch" | "idempotency_key_reused" | "idempotency_key_invalid" | "keys_scope_has_no_limits" | "content_type" | "content_encoding" | "url_refused" | "enum" | "integer_range" | "datetime_invalid" | "datetime_range" | "encoding_invalid" | "repeated" | "cursor_invalid" | "cursor_mismatch" | "unknown_parameter" | "asset_unknown" | "stands_alone" | "one_of" | "proposals_only" | "key_id_invalid";
             /** @description `body`, `query`, `path` or `header`, then the field; for `json_invalid` the offset of the byte. */
             loc: (string | number)[];
             /** @description For people. Never repeats what was sent. */
@@ -740,6 +853,14 @@ export type BatchEntry = components['schemas']['BatchEntry'];
 export type Failure = components['schemas']['Failure'];
 export type SendPaymentRequest = components['schemas']['SendPaymentRequest'];
 export type SendPaymentsRequest = components['schemas']['SendPaymentsRequest'];
+export type ProposalStatus = components['schemas']['ProposalStatus'];
+export type CreateProposalRequest = components['schemas']['CreateProposalRequest'];
+export type ProposedEntry = components['schemas']['ProposedEntry'];
+export type Proposal = components['schemas']['Proposal'];
+export type ProposalRequest = components['schemas']['ProposalRequest'];
+export type RequestedEntry = components['schemas']['RequestedEntry'];
+export type Refusal = components['schemas']['Refusal'];
+export type ProposalList = components['schemas']['ProposalList'];
 export type TransactionList = components['schemas']['TransactionList'];
 export type Balance = components['schemas']['Balance'];
 export type CreateApiKeyRequest = components['schemas']['CreateAPIKeyRequest'];

@@ -52,7 +52,7 @@ func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, 
 
 // SigningRoles returns the logical ids of the signing functions' roles. A grant on a key lets a role sign; no policy.
 func SigningRoles() []string {
-	return []string{"CheckReceiptsFunctionRole", "SendPaymentFunctionRole", "SendPaymentsFunctionRole"}
+	return []string{"CheckReceiptsFunctionRole", "SendPaymentFunctionRole", "SendPaymentsFunctionRole", "ReleaseProposalsFunctionRole"}
 }
 
 // A Grant lets a role do something with a key.

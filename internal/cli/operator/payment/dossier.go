@@ -71,7 +71,7 @@ func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 	if held, ok := w.Reservations[p.ID]; ok {
 		dos.Reserve = &reservation{held.Nonce, deployed.Stamp(held.At)}
 	}
-	if p.State == payment.Prepared {
+	if !p.State.Signed() {
 		return nil
 	}
 	pendingTx, err := d.Payments.PendingTx(ctx, id, p.Nonce)
@@ -159,7 +159,7 @@ func (dos Dossier) Text(p payment.Payment) string {
 	if is := dos.Payment.Progress; is != nil {
 		row("progress", *is)
 	}
-	if p.State != payment.Prepared {
+	if p.State.Signed() {
 		row("nonce", p.Nonce)
 		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and published",
 			false: "gone: settled and published"}[dos.PendingTx])

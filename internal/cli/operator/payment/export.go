@@ -48,7 +48,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 			continue
 		case err != nil:
 			return err
-		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !end.IsZero() && !p.CreatedAt.Before(end):
+		case !p.State.Signed() || p.CreatedAt.Before(c.Since) || !end.IsZero() && !p.CreatedAt.Before(end):
 			continue
 		}
 		row := RowOf(p)

@@ -38,7 +38,7 @@ type Liar struct {
 func (l *Liar) SetHabit(h Habit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.habit = h
+	l.habit, l.lied = h, l.lied || h.Share > 0
 }
 
 func (l *Liar) now() Habit {

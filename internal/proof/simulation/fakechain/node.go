@@ -77,7 +77,11 @@ type Node struct {
 	pool  pool
 
 	elsewhere bool // it follows the chain's other branch
+	lied      bool // it may have said that a call passes which does not
 }
+
+// Lied reports whether it may have said that a call passes which does not: it was blind, or a Liar answered for it.
+func (n *Node) Lied() bool { return n.lied }
 
 // tip is the end of the branch that the node follows.
 func (n *Node) tip() *block {
@@ -185,6 +189,7 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
 	if n.Blind {
+		n.lied = true
 		return max(call.Within, chain.NoopGas), nil
 	}
 	tx := Tx{From: call.From, Tx: chain.Tx{To: call.To, Data: call.Data, Gas: math.MaxUint64}}

@@ -34,6 +34,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		wallets = append(wallets, id.Address)
 	}
 	o.checkRefills()
+	o.checkCancelled()
 	payees := o.payees()
 	sum, days := token.Amount{}, map[merchantDay][]payment.Payment{}
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
@@ -299,7 +300,10 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 		})
-		if pays && !blocked && !starved && !o.Stolen() {
+		// A node may have vouched for a batch that its wallet has not approved.
+		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&
+			!p.BatchContract.IsZero() && !o.Chain.Approved[p.Wallet]
+		if pays && !blocked && !starved && !passed && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
@@ -331,7 +335,7 @@ func (o *Oracle) checkAnswers(r Order, p payment.Payment) {
 		}
 		switch {
 		case r.operators() && a.Payment.State == payment.Prepared: // it is under way, and no promise
-		case a.Payment.TxHash.IsZero() || p.State == payment.Prepared || p.State == "":
+		case a.Payment.TxHash.IsZero() || !p.State.Signed():
 			o.Violate(AnswersHold, "%s was answered with 201 and is not committed", r.Key)
 		case a.Payment.TxHash != p.TxHash:
 			o.Violate(AnswersHold, "%s was answered with two hashes", r.Key)
@@ -339,7 +343,7 @@ func (o *Oracle) checkAnswers(r Order, p payment.Payment) {
 			o.Violate(AnswersHold, "%s was answered as %s and is %s", r.Key, a.Payment.State, p.State)
 		}
 	}
-	if refused > 0 && refused == o.requests[r.Key] && p.State != "" && p.State != payment.Prepared {
+	if refused > 0 && refused == o.requests[r.Key] && p.State.Signed() && !p.Proposal {
 		o.Violate(AnswersHold, "every request for %s was told that nothing was started, and it is %s", r.Key, p.State)
 	}
 }

@@ -45,6 +45,7 @@ const (
 	ProgressHolds    Invariant = "I10 progress holds"
 	Unharmed         Invariant = "I11 unharmed"
 	Frugal           Invariant = "I12 frugal"
+	ProposalsHold    Invariant = "I14 proposals hold" // I13 is the acceptor's
 )
 
 // A Config names the things that an Oracle looks at.
@@ -58,6 +59,7 @@ type Config struct {
 	Limits      []payment.DailyLimit               // of every payment's day
 	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
 	Silent      bool                               // nodes that are silent for long do not count
+	Skew        time.Duration                      // by which clocks are wrong, at most
 	Trace       func(who, format string, a ...any) // of the simulation
 	Goal        Goal
 }
@@ -86,6 +88,8 @@ type Oracle struct {
 	spendings  map[string]*spending     // by actor
 	harmed     bool                     // a wallet was paused
 	blocks     map[chain.Hash]bool      // transactions that were ever in a block
+	proposed   map[payment.ID]bool      // since tables were lost
+	cancelled  []Order                  // by an answer since then
 	base       uint64                   // the last block that was not rolled back
 	rolled     time.Time                // when an operator accepted that; zero: never
 }
@@ -138,7 +142,7 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
-		countings: map[counter]*counting{}, led: map[token.Address]uint64{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
+		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -160,7 +164,7 @@ func (o *Oracle) Requested(r Order) (committed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests[r.Key]++
-	return err == nil && p.State != payment.Prepared && o.here(p)
+	return err == nil && p.State.Signed() && o.here(p)
 }
 
 // here reports whether a payment is of the oracle's rail.
@@ -252,6 +256,8 @@ func (o *Oracle) Restored() {
 			o.lost[key] = true
 		}
 	}
+	clear(o.proposed)
+	o.cancelled = nil
 	clear(o.pending)
 }
 
@@ -263,6 +269,8 @@ func (o *Oracle) Lost(before *memory.Payments) {
 	clear(o.requests)
 	clear(o.answers)
 	clear(o.events)
+	clear(o.proposed)
+	o.cancelled = nil
 }
 
 // Recovers accepts that a recovery uses up nonces, and changes what the tables show.

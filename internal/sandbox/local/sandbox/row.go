@@ -63,7 +63,7 @@ func (r *Row) learn(p payment.Payment) {
 	if len(p.Entries) > 1 {
 		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
 	}
-	if p.State != payment.Prepared {
+	if p.State.Signed() {
 		r.Hash, r.Nonce = p.TxHash.String(), p.Nonce
 	}
 	if p.Failure != nil {

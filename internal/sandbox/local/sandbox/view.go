@@ -201,7 +201,7 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 			r.At[Final], r.At[Mined] = p.UpdatedAt.UnixMilli(), -1
 		}
 	}
-	if reach(Prepared); p.State == payment.Prepared {
+	if reach(Prepared); !p.State.Signed() {
 		r.At[Committed] = 0 // a commit that was refused
 	} else {
 		reach(Committed)

@@ -1,0 +1,36 @@
+// Command release-proposals makes the payments of due proposals, and stores which have expired, once a minute.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+)
+
+func main() { boot.Schedule(wire) }
+
+func wire(env *boot.Env) boot.Run {
+	boot.Closed(env)
+	proposals := &dispatch.Proposals{
+		Rails: dispatchenv.New(env, rand.IntN),
+		Events: webhook.NewPublisher(dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")),
+			queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))),
+		Terms:   dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")).Terms,
+		Explain: httpapi.Explain,
+	}
+	return func(ctx context.Context, _ bool) error {
+		released, err := proposals.Run(ctx)
+		if released > 0 {
+			slog.InfoContext(ctx, "proposals released", "number", released)
+		}
+		return err
+	}
+}

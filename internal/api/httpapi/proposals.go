@@ -1,0 +1,270 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// A Proposer takes, approves and cancels proposals; *dispatch.Proposals is one.
+type Proposer interface {
+	Propose(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) (made proposal.Proposal, replayed bool, err error)
+	Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (proposal.Proposal, error)
+	Cancel(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error)
+}
+
+// CreateProposal serves POST /proposals.
+func CreateProposal(proposals Proposer, wallets WalletFinder, assets Assets, now func() time.Time) Endpoint {
+	return submission("CreateProposal", func(c *call, f *form) (answer, error) {
+		var r payment.Request
+		var at func(int) []any
+		all, err := assets.ofPayment(c)
+		if err != nil {
+			return answer{}, err
+		}
+		_, batch := f.given("payments")
+		if batch {
+			var fields []string
+			r, fields = f.batch(c, all)
+			at = func(i int) []any { return []any{"payments", i, fields[i]} }
+			for _, field := range []string{"amount", "to", "wallet_address"} {
+				if _, both := f.given(field); both {
+					f.refuse("payments", "one_of", "Must not stand beside amount, to or wallet_address")
+					break
+				}
+			}
+		} else {
+			var field string
+			r, field = f.single(c, all)
+			at = func(int) []any { return []any{field} }
+		}
+		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(), Required: f.approval()}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
+			return answer{}, err
+		}
+		if r.NotAfter, err = notAfter(c.Header); err != nil {
+			return answer{}, err
+		}
+		if r.IdempotencyKey == "" {
+			return answer{}, dispatch.ErrKeyMissing
+		}
+		p, replayed, err := proposals.Propose(c.Context(), p, r, c.caller.Grant.May(apikey.PaymentsWrite))
+		if err = validity(err, at); err != nil {
+			if entry, ok := errors.AsType[*chain.EntryError](err); ok && batch {
+				err = entryError{err, entry.Index}
+			}
+			return answer{}, err
+		}
+		a := answer{status: http.StatusCreated, body: proposalsShown(c.Context(), wallets, p)[0]}
+		if replayed {
+			a.header = map[string]string{"Idempotent-Replayed": "true"}
+		}
+		return a, nil
+	})
+}
+
+func authorOf(p apikey.Principal) proposal.Author {
+	return proposal.Author{Key: p.KeyID, Root: p.Root(), Limits: limitsOf(p, token.Coin{})}
+}
+
+// notBefore reads an optional time, at most proposal.MaxAhead after now.
+func (f *form) notBefore(now time.Time) time.Time {
+	const field = "not_before"
+	if _, ok := f.given(field); !ok {
+		return time.Time{}
+	}
+	t := f.instant(field)
+	if t.After(now.Add(proposal.MaxAhead)) {
+		f.refuse(field, "too_large", "Must be at most 90 days ahead")
+	}
+	return t
+}
+
+// proposalLife reads how long a proposal stays open.
+func (f *form) proposalLife() time.Duration {
+	const field = "expires_in_seconds"
+	if _, ok := f.given(field); !ok {
+		return proposal.DefaultLife
+	}
+	life := time.Duration(f.number(field, uint64(proposal.MaxLife/time.Second))) * time.Second
+	if life > 0 && life < proposal.MinLife {
+		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", proposal.MinLife/time.Second,
+			proposal.MaxLife/time.Second))
+	}
+	return life
+}
+
+// approval reads whether a proposal needs an approval, which it does unless the field says otherwise.
+func (f *form) approval() bool {
+	v, ok := f.given("approval")
+	if ok && (v.Kind != strictjson.String || v.Text != "required" && v.Text != "none") {
+		f.refuse("approval", "enum", `Must be "required" or "none"`)
+	}
+	return !ok || v.Text != "none"
+}
+
+// proposalsShown returns proposals as merchants see them, with the progress of their payments.
+func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...proposal.Proposal) []proposal.Public {
+	views := make([]proposal.Public, len(proposals))
+	for i, p := range proposals {
+		if views[i] = p.Public(); views[i].Payment != nil {
+			views[i].Payment = &shown(ctx, wallets, p.Payment)[0]
+		}
+	}
+	return views
+}
+
+type proposalList = listPage[proposal.Public]
+
+// A proposalCursor is where a list of proposals goes on. proposalCursors names its kind in checksums.
+type proposalCursor struct {
+	Status string     `json:"s,omitempty"`
+	By     string     `json:"b,omitempty"`
+	Key    string     `json:"k,omitempty"`
+	Limit  int        `json:"n"`
+	At     time.Time  `json:"t"`
+	ID     payment.ID `json:"i"`
+}
+
+const proposalCursors = "proposals 1"
+
+// ListProposals serves GET /proposals.
+func ListProposals(payments store.Store) Endpoint {
+	return endpoint("ListProposals", func(c *call) (answer, error) {
+		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
+		at := proposalCursor{Status: q.word("status", proposal.Statuses()...)}
+		if sent, ok := q.given("created_by"); ok {
+			if at.By = sent; !keyID.MatchString(sent) {
+				q.refuse("created_by", "key_id_invalid", "Must be the id of a key")
+			}
+		}
+		if sent, ok := q.given("idempotency_key"); ok {
+			at.Key = q.idempotencyKey(sent)
+		}
+		limit := q.limit()
+		if sent, ok := q.given("cursor"); ok {
+			named := at
+			at = proposalCursor{}
+			switch err := parseCursor(sent, proposalCursors, merchant, mode, &at); {
+			case err != nil || at.Limit < 1 || at.Limit > maxPage:
+				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
+			case named.Status != "" && named.Status != at.Status || named.By != "" && named.By != at.By || named.Key != at.Key:
+				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
+			}
+		}
+		if err := q.err(); err != nil {
+			return answer{}, err
+		}
+		if at.Limit == 0 {
+			at.Limit = defaultPage
+		}
+		if limit > 0 {
+			at.Limit = limit
+		}
+		list, err := proposalsPage(c.Context(), payments, merchant, mode, at)
+		return answer{status: http.StatusOK, body: list}, err
+	})
+}
+
+func proposalsPage(ctx context.Context, payments store.Store, merchant, mode string, at proposalCursor) (proposalList, error) {
+	f := store.ProposalFilter{Merchant: merchant, Mode: mode, Status: at.Status, By: at.By, Limit: at.Limit,
+		From: store.Position{CreatedAt: at.At, ID: at.ID}}
+	if at.Key != "" {
+		list := proposalList{Data: []proposal.Public{}}
+		p, err := payments.Proposal(ctx, payment.KeyID(merchant, mode, at.Key))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return list, nil
+		case err == nil && p.Payment.Proposal && f.Matches(p):
+			list.Data = proposalsShown(ctx, payments, p)
+		}
+		return list, err
+	}
+	page, next, err := payments.ListProposals(ctx, f)
+	if err != nil {
+		return proposalList{}, err
+	}
+	list := proposalList{Data: proposalsShown(ctx, payments, page...)}
+	if n := fitting(list.Data); n < len(list.Data) {
+		list.Data, next = list.Data[:n], store.Position{CreatedAt: page[n-1].CreatedAt, ID: page[n-1].Payment.ID}
+	}
+	if list.HasMore = !next.IsZero(); list.HasMore {
+		at.At, at.ID = next.CreatedAt, next.ID
+		list.NextCursor = new(encodeCursor(proposalCursors, merchant, mode, at))
+	}
+	return list, nil
+}
+
+// GetProposal serves GET /proposals/{id}.
+func GetProposal(payments store.Store) Endpoint {
+	return endpoint("GetProposal", func(c *call) (answer, error) {
+		return proposalAnswer(c, payments)(dispatch.FindProposal(c.Context(), payments, ownerOf(c.caller), c.params["id"]))
+	})
+}
+
+func proposalAnswer(c *call, wallets WalletFinder) func(proposal.Proposal, error) (answer, error) {
+	return reply(http.StatusOK, func(p proposal.Proposal) proposal.Public { return proposalsShown(c.Context(), wallets, p)[0] })
+}
+
+// ApproveProposal serves POST /proposals/{id}/approve.
+func ApproveProposal(proposals Proposer, wallets WalletFinder, assets Assets) Endpoint {
+	return action("ApproveProposal", func(c *call, _ *form) (answer, error) {
+		all, err := assets.read(c.Context())
+		if err != nil {
+			return answer{}, err
+		}
+		return proposalAnswer(c, wallets)(proposals.Approve(c.Context(), ownerOf(c.caller), c.params["id"], authorOf(c.caller),
+			func(asset token.Coin) bool { return c.caller.Grant.Pays(asset, all[0].Coin()) }))
+	})
+}
+
+// CancelProposal serves POST /proposals/{id}/cancel.
+func CancelProposal(proposals Proposer, wallets WalletFinder) Endpoint {
+	return action("CancelProposal", func(c *call, _ *form) (answer, error) {
+		return proposalAnswer(c, wallets)(proposals.Cancel(c.Context(), ownerOf(c.caller), c.params["id"]))
+	})
+}
+
+// Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required. Anything
+// else has no code: it holds only for now.
+func Explain(err error) proposal.Refusal {
+	index := -1
+	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+		index = entry.Index
+	}
+	tooMany, many := errors.AsType[*dispatch.TooManyError](err)
+	switch {
+	case errors.Is(err, dispatch.ErrInProgress), errors.Is(err, dispatch.ErrExpired):
+		return proposal.Refusal{}
+	case errors.Is(err, dispatch.ErrOwnWallet): // it has become one since
+		err = dispatch.ErrRecipient
+	case many:
+		return proposal.Refusal{Code: "batches_not_enabled",
+			Message: fmt.Sprintf("At most %d of these payments fit into one transaction of this chain.", tooMany.Fit)}
+	}
+	p := problemOf(err)
+	text, _ := p.detail.(string)
+	if p.status != http.StatusBadRequest && p.code != "approval_required" {
+		return proposal.Refusal{}
+	}
+	r := proposal.Refusal{Code: p.code, Message: text}
+	if index >= 0 {
+		r.Index = &index
+	}
+	return r
+}

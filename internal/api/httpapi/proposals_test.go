@@ -1,0 +1,123 @@
+package httpapi_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
+)
+
+// begun begins the release of the proposal of order-2041, and returns it.
+func (a *api) begun() proposal.Proposal {
+	a.Helper()
+	p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
+	offer := payment.New(p.Payment.ID, p.Request(), asset, "base-sepolia", a.now)
+	to := p.Begin(offer.AssignedTo(ownWallet, chain.Tx{ChainID: 84532, To: asset.Contract, Data: offer.CallData(true)}))
+	must.OK(a, a.payments.Amend(a.Context(), p, to, store.Guard{}))
+	return to
+}
+
+func (a *api) released() { must.Get(a.payments.commit(a.Context(), a.begun().Payment))(a) }
+
+// TestProposals holds the routes of proposals to the contract.
+func TestProposals(t *testing.T) {
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		a := newAPI(t)
+		must.OK(t, a.payments.Register(t.Context(), wallet.Registration{State: wallet.Active, Token: asset.Contract,
+			ID: wallet.ID{ChainID: 84532, Address: ownWallet}}))
+		a.play(c.In...).outcome(t, c.Want)
+	})
+}
+
+// TestProposalEvents: each change of a proposal is announced as the API shows it.
+func TestProposalEvents(t *testing.T) {
+	a := newAPI(t)
+	first := a.key
+	var bodies []string
+	note := func(got answered) { bodies = append(bodies, got.body) }
+	note(a.post("/proposals", words["proposed"], "Idempotency-Key: order-2041"))
+	a.restrict(`{"scopes":["payments:approve"]}`)
+	a.hooks.events = a.hooks.events[:1]
+	note(a.post("/proposals/"+words["proposal"]+"/approve", ""))
+	note(a.post("/proposals/"+words["proposal"]+"/cancel", ""))
+	a.post("/proposals/"+words["proposal"]+"/cancel", "").want(t, 200)
+	a.key = first
+	for i, kind := range []string{webhook.ProposalCreated, webhook.ProposalApproved, webhook.ProposalCancelled} {
+		if len(a.hooks.events) != 3 || a.hooks.events[i].kind != kind {
+			t.Fatalf("events %v", a.hooks.events)
+		}
+		got := a.get("/proposals/" + words["proposal"])
+		if i == 2 && got.body != bodies[2] {
+			t.Errorf("it is shown as %s", got.body)
+		}
+	}
+}
+
+// TestProposalList pages through proposals, and filters them.
+func TestProposalList(t *testing.T) {
+	a := newAPI(t)
+	for _, key := range []string{"a", "b", "order-2041"} {
+		a.post("/proposals", words["proposed"], "Idempotency-Key: "+key).want(t, 201)
+		a.now = a.now.Add(time.Second)
+	}
+	a.post("/proposals/"+words["proposal"]+"/cancel", "").want(t, 200)
+	var keys []string
+	next := "/proposals?limit=2"
+	for next != "" {
+		got := a.get(next)
+		got.want(t, 200)
+		for _, p := range decode(t, []byte(got.body)).(map[string]any)["data"].([]any) {
+			keys = append(keys, p.(map[string]any)["idempotency_key"].(string))
+		}
+		if next = ""; decode(t, []byte(got.body)).(map[string]any)["has_more"] == true {
+			next = "/proposals?cursor=" + decode(t, []byte(got.body)).(map[string]any)["next_cursor"].(string)
+			a.get(next+"&status=expired").want(t, 422, "cursor_mismatch")
+		}
+	}
+	if diff := cmp.Diff([]string{"order-2041", "b", "a"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	for query, want := range map[string]string{
+		"status=cancelled": `"data":[{"id":"` + words["proposal"], "status=expired": `"data":[]`,
+		"idempotency_key=order-2041": `"status":"cancelled"`,
+		"idempotency_key=none":       `"data":[]`, "created_by=key_000000000000": `"data":[]`,
+		"created_by=" + words["key"]: `"idempotency_key":"b"`,
+	} {
+		a.get("/proposals?"+query).want(t, 200, want)
+	}
+	a.get("/proposals?created_by=x").want(t, 422, "key_id_invalid")
+	a.get("/proposals?from=x").want(t, 422, "unknown_parameter")
+}
+
+// TestExplain: a refusal of a release is a 400 of a payment, or approval_required; anything else holds only for now.
+func TestExplain(t *testing.T) {
+	for want, err := range map[string]error{
+		"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
+		"approval_required":     dispatch.ErrApprovalRequired,
+		"recipient_not_allowed": &chain.EntryError{Index: 2, Err: dispatch.ErrOwnWallet},
+		"batches_not_enabled":   &dispatch.TooManyError{Fit: 7},
+		"similar_payment":       &dispatch.SimilarError{},
+	} {
+		if got := httpapi.Explain(err); got.Code != want || got.Message == "" || (got.Index != nil) != (want == "recipient_not_allowed") {
+			t.Errorf("%v is %+v", err, got)
+		}
+	}
+	for _, err := range []error{dispatch.ErrUnavailable, dispatch.ErrTooMany, dispatch.ErrSimilarPending, dispatch.ErrExpired, errBroken,
+		errors.Join(dispatch.ErrInProgress, dispatch.ErrInsufficient), dispatch.ErrDuplicate} {
+		if got := httpapi.Explain(err); got.Code != "" {
+			t.Errorf("%v is %+v", err, got)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package dynamo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+// Propose implements store.Proposals with one transaction: the payment's item, its place in the merchant's list, the
+// count of open ones. When the SDK repeats it after a lost answer, its token makes the answer the first one.
+func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, error) {
+	item, created := encodePayment(p.Payment), true
+	item["proposal"], item["proposal_writes"] = proposalText(p), number(p.Writes)
+	err := s.transact(ctx, "proposing "+string(p.Payment.ID),
+		s.putAbsent(item, func(attributes) error {
+			created = false
+			return nil
+		}),
+		write{fits: store.FitsPayment(p.Payment), TransactWriteItem: s.place(p).TransactWriteItem},
+		s.with(change{key: openKey(p), do: "ADD open_count :one", when: "attribute_not_exists(open_count) OR open_count < :most",
+			values: attributes{":one": number(1), ":most": number(proposal.MaxOpen)}}, is(store.ErrProposals)))
+	return created && err == nil, err
+}
+
+func proposalText(p proposal.Proposal) types.AttributeValue {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("dynamo: encoding texts and numbers: " + err.Error())
+	}
+	return text(string(b))
+}
+
+// place writes the place of p in its merchant's list, and in the index as long as something is to be done.
+func (s *Payments) place(p proposal.Proposal) write {
+	c := change{key: placeKey(p), values: attributes{}}
+	c.set("status", text(p.Status()))
+	c.set("proposed_by", text(p.By.Key))
+	if next := p.Next(); !next.IsZero() {
+		c.set(attrListPK, text(duePK))
+		c.set(attrListSK, text(listSK(next, string(p.Payment.ID))))
+	} else {
+		c.set(attrListPK, nil)
+		c.set(attrListSK, nil)
+	}
+	return s.with(c, nil)
+}
+
+func (s *Payments) Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error) {
+	return get(ctx, s.table, paymentKey(id), string(id), store.ErrNotFound, decodeProposal)
+}
+
+func decodeProposal(item attributes) (p proposal.Proposal, err error) {
+	of, err := decodePayment(item)
+	if stored, ok := item["proposal"].(*types.AttributeValueMemberS); ok && err == nil {
+		if err = json.Unmarshal([]byte(stored.Value), &p); err != nil {
+			err = fmt.Errorf("%w: the proposal of %s: %w", store.ErrUnreadable, of.ID, err)
+		}
+	}
+	p.Payment = of
+	return p, err
+}
+
+// Amend implements store.Proposals with one transaction of the items that change. The signed payment's own attributes
+// stay: settlement writes them meanwhile.
+func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
+	to.Writes = from.Writes + 1
+	c := change{
+		key: paymentKey(to.Payment.ID), when: "#state = :from AND proposal_writes = :before",
+		values: attributes{":from": text(from.Payment.State), ":before": number(from.Writes)},
+	}
+	c.set("proposal", proposalText(to))
+	c.set("proposal_writes", number(to.Writes))
+	if !from.Payment.State.Signed() {
+		c.when += " AND revision = :read"
+		c.values[":read"] = text(from.Payment.Revision)
+		item := encodePayment(to.Payment)
+		for _, name := range []string{"batch_contract", "guarded", "tx_l1_fee", "tx_gas_unit"} { // absent where they are zero
+			if item[name] == nil {
+				item[name] = nil
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(item)) {
+			if name != attrPK && name != attrSK {
+				c.set(name, item[name])
+			}
+		}
+	}
+	writes := []write{s.with(c, is(store.ErrChanged))}
+	if from.Next() != to.Next() || from.Status() != to.Status() {
+		writes = append(writes, s.place(to))
+	}
+	if to.Closed && !from.Closed {
+		less := &types.AttributeValueMemberN{Value: "-1"}
+		writes = append(writes, s.with(change{key: openKey(to), do: "ADD open_count :less", values: attributes{":less": less}}, nil))
+	}
+	if g.ID != "" {
+		writes = append(writes, s.putGuard(g, to.Payment))
+		writes[len(writes)-1].fits = store.FitsGuard(g)
+	}
+	return s.transact(ctx, "amending the proposal of "+string(to.Payment.ID), writes...)
+}
+
+// Due implements store.Proposals with one query of the index.
+func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []store.DueProposal, err error) {
+	for item, err := range s.query(ctx, "reading the due proposals", &dynamodb.QueryInput{
+		IndexName: aws.String(indexMerchant), KeyConditionExpression: aws.String("list_pk = :due AND list_sk <= :now"),
+		ExpressionAttributeValues: attributes{":due": text(duePK), ":now": text(instant(now) + "~")},
+		Limit:                     aws.Int32(int32(min(limit, 1000))),
+	}) {
+		if err != nil || len(due) == limit {
+			return due, err
+		}
+		pk, _ := item[attrPK].(*types.AttributeValueMemberS)
+		position, err := positionOf(item)
+		if parts := strings.Split(pk.Value, "#"); err == nil && len(parts) == 3 {
+			due = append(due, store.DueProposal{Merchant: parts[1], Mode: parts[2], ID: position.ID})
+		}
+	}
+	return due, nil
+}
+
+// proposalsLook is how many places a filtered page reads at most: some 200 bytes each.
+const proposalsLook = 1000
+
+// ListProposals implements store.Proposals: one query of places, and a batch of payments.
+func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (page []proposal.Proposal, next store.Position, err error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		f.Limit = maxPage
+	}
+	below := "~"
+	if !f.From.IsZero() {
+		below = listSK(f.From.CreatedAt, string(f.From.ID))
+	}
+	in := &dynamodb.QueryInput{
+		TableName: &s.name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("sk"),
+		ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(f.Limit + 1)),
+		KeyConditionExpression:    aws.String("pk = :list AND sk < :below"),
+		ExpressionAttributeValues: attributes{":list": text(proposalsPK(f.Merchant, f.Mode)), ":below": text(below)},
+	}
+	var conditions []string
+	for name, want := range map[string]string{"status": f.Status, "proposed_by": f.By} {
+		if want != "" {
+			conditions, in.ExpressionAttributeValues[":"+name] = append(conditions, "#"+name+" = :"+name), text(want)
+		}
+	}
+	if len(conditions) > 0 {
+		in.FilterExpression, in.Limit = aws.String(strings.Join(conditions, " AND ")), aws.Int32(proposalsLook)
+		in.ExpressionAttributeNames = change{do: *in.FilterExpression}.placeholders()
+	}
+	out, err := s.db.Query(ctx, in)
+	if err != nil {
+		return nil, next, fmt.Errorf("listing the proposals of %s: %w", f.Merchant, err)
+	}
+	if out.LastEvaluatedKey != nil {
+		if next, err = positionOf(out.LastEvaluatedKey); err != nil {
+			return nil, next, err
+		}
+	}
+	var keys []primaryKey
+	var places []store.Position
+	for _, item := range out.Items {
+		place, err := positionOf(item)
+		if err != nil {
+			return nil, next, err
+		}
+		if len(keys) == f.Limit {
+			next = places[f.Limit-1]
+			break
+		}
+		keys, places = append(keys, paymentKey(place.ID)), append(places, place)
+	}
+	items, err := s.batch(ctx, keys)
+	if err != nil {
+		return nil, next, fmt.Errorf("listing the proposals of %s: %w", f.Merchant, err)
+	}
+	found := map[payment.ID]proposal.Proposal{}
+	for _, item := range items {
+		if p, err := decodeProposal(item); err == nil && f.Matches(p) {
+			found[p.Payment.ID] = p
+		}
+	}
+	page = []proposal.Proposal{}
+	for _, place := range places {
+		if p, ok := found[place.ID]; ok {
+			page = append(page, p)
+		}
+	}
+	return page, next, nil
+}

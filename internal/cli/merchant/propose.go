@@ -1,0 +1,75 @@
+package merchant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	remit "github.com/remit-payouts/remit/sdk/go"
+)
+
+// propose proposes the rows: each alone, or with --batch up to 100 together. The keys are those under which the same run
+// would pay, so that it never pays beside its proposals. Like `remit pay` it gives the first row number 0: another order
+// of the file must find it there.
+func (p *payout) propose(ctx context.Context) error {
+	paid, err := p.under(ctx, p.batchKey(0))
+	open, is := errors.AsType[*remit.Refused](err)
+	switch {
+	case len(paid) > 0 && !p.Batch:
+		return errors.New("nothing was proposed: this run has paid rows, or was released; name another one (--run)")
+	case err != nil && !(is && open.Code == "proposal_open"):
+		return fmt.Errorf("nothing was proposed, since what was paid before is not known: %w", err)
+	}
+	first, size := p.rows[0], map[bool]int{true: batchLimit, false: 1}[p.Batch]
+	if !p.Batch {
+		for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {p.batchKey(0)}}) {
+			if err != nil {
+				return err
+			}
+			first = nil // of another file
+			for _, r := range p.rows {
+				if a := held.Request; first == nil && a.Payments == nil && r.to.String() == a.To && r.amount.String() == a.Amount.String() &&
+					r.reference == a.Reference {
+					first = r
+				}
+			}
+		}
+	}
+	refusals := 0
+	for number := 0; number*size < len(p.rows) && ctx.Err() == nil; number++ {
+		rows := p.rows[number*size : min(len(p.rows), (number+1)*size)]
+		key, asked := p.proposal(number, rows, first)
+		made, err := retried(ctx, p.Patience, func() (remit.Proposal, error) { return p.api.AttemptProposal(ctx, key, asked) })
+		if refusal, is := errors.AsType[*remit.Refused](err); is && !p.Batch && rows[0] != first && !shut(refusal) {
+			refusals++
+			fmt.Fprintf(p.out, "line %d: refused: %s\n", rows[0].line, why(refusal))
+			continue
+		} else if err != nil {
+			return fmt.Errorf("line %d was not proposed, nor those behind it: %w; the same command again proposes none twice", rows[0].line, err)
+		}
+		fmt.Fprintf(p.out, "line %d: %s %s, %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
+	}
+	if refusals > 0 {
+		return fmt.Errorf("%s not proposed", counted(refusals, "row"))
+	}
+	return ctx.Err()
+}
+
+// proposal returns the proposal of rows, and its key.
+func (p *payout) proposal(number int, rows []*payRow, first *payRow) (key string, asked remit.CreateProposalRequest) {
+	asked.NotBefore, asked.Asset = p.NotBefore, p.Asset
+	if p.Batch {
+		asked.Reference = batchReference(number)
+		for _, r := range rows {
+			asked.Payments = append(asked.Payments, remit.ProposedEntry{To: r.to.String(), Amount: r.order("").Amount, Reference: r.reference})
+		}
+		return p.batchKey(number), asked
+	}
+	asked.To, asked.Amount, asked.Reference = rows[0].to.String(), rows[0].order("").Amount, rows[0].reference
+	if rows[0] == first {
+		asked.Metadata = alone
+		return p.batchKey(0), asked
+	}
+	return rows[0].key, asked
+}

@@ -1,0 +1,277 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// ErrApprovalRequired reports an amount that is paid from an approved proposal only. Nothing was started.
+var ErrApprovalRequired = errors.New("the amount needs an approval")
+
+// ErrNoProposal reports an id that none of the merchant's proposals has.
+var ErrNoProposal = errors.New("no such proposal")
+
+// An OpenError reports a key that an open proposal holds. Nothing was started.
+type OpenError struct{ ID payment.ID }
+
+func (e *OpenError) Error() string { return "an open proposal holds the key: " + proposal.ID(e.ID) }
+
+// An Announcer publishes events; *webhook.Publisher is one.
+type Announcer interface {
+	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
+}
+
+// Proposals takes, approves, ends and releases the proposals of merchants. A crash between two writes leaves an event
+// unpublished, or a proposal that counts as open: the next Run does the rest.
+type Proposals struct {
+	*Rails
+	Events Announcer
+	// Terms returns a merchant's terms as they are now. Only Run uses it, and Explain, which returns a refusal for
+	// merchants, without a code for one that holds only for now.
+	Terms   func(ctx context.Context, merchant string) (apikey.Terms, error)
+	Explain func(error) proposal.Refusal
+	Width   int // of proposals that Run looks after at once; 0: 16
+}
+
+// Propose stores a proposal for r, and takes r's key, or returns the same one as it is stored, with replayed. Errors are
+// those of Send that need no node, ErrKeyReused, ErrInProgress for a key with a half-made payment, store.ErrProposals, and
+// apikey.ErrNotPermitted for a proposal without approval by a key that may not pay.
+func (s *Proposals) Propose(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) (made proposal.Proposal,
+	replayed bool, err error) {
+	if r.NotAfter.Unix()-s.Now().Unix() > int64(MaxNotAfter/time.Second) {
+		return p, false, ErrNotAfter
+	}
+	on, err := s.Of(ctx, r.Asset)
+	if err != nil {
+		return p, false, unknown(r, err)
+	}
+	rules, refused := on.ruling(ctx)
+	d := sending{Dispatcher: on, ruling: rules, refused: refused, notAfter: r.NotAfter}
+	p = proposal.New(p, r, d.Token, d.ChainID, d.Network, s.Now())
+	stored, err := s.Store.Proposal(ctx, p.Payment.ID)
+	switch {
+	case err == nil:
+		return answer(p, stored)
+	case !errors.Is(err, store.ErrNotFound):
+		return p, false, err
+	}
+	if err := d.judge(ctx, p, r, mayPay); err != nil {
+		return p, false, err
+	}
+	created, err := s.Store.Propose(ctx, p)
+	if err != nil {
+		return p, false, err
+	}
+	if !created {
+		if stored, err = s.Store.Proposal(ctx, p.Payment.ID); err != nil {
+			return p, false, err
+		}
+		return answer(p, stored)
+	}
+	return s.publish(ctx, p), false, nil
+}
+
+// answer answers a request for p with what is stored under its key.
+func answer(p, stored proposal.Proposal) (proposal.Proposal, bool, error) {
+	switch of := stored.Payment; {
+	case !of.Proposal && of.State == payment.Prepared:
+		return p, false, ErrDuplicate
+	case !of.Proposal || !stored.Same(p):
+		return p, false, ErrKeyReused
+	}
+	return stored, true, nil
+}
+
+// judge returns why p cannot be stored. Its release judges the rest.
+func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) error {
+	switch {
+	case d.expired():
+		return ErrExpired
+	case !p.Required && !mayPay:
+		return apikey.ErrNotPermitted
+	case r.Key.OtherAsset:
+		return ErrOtherAsset
+	case !p.Required && r.NeedsApproval():
+		return ErrApprovalRequired
+	case r.Key.Guard > 0 && r.Entries != nil:
+		return ErrGuardedBatch
+	case d.refused != nil:
+		return d.refused
+	case d.Closed:
+		return ErrAssetClosed
+	}
+	if _, err := d.possible(ctx, r); err != nil {
+		return err
+	}
+	for i, e := range r.Entries {
+		if len(r.Entries) > 1 && disburser.MaxAmount().Less(e.Amount) { // no contract can pay it, and no store keeps it
+			return &chain.EntryError{Index: i, Err: ErrAmountAbove}
+		}
+	}
+	if r.Key.Book {
+		if err := d.listed(ctx, r); err != nil {
+			return err
+		}
+	}
+	if d.expired() {
+		return ErrExpired
+	}
+	return nil
+}
+
+// Find returns a merchant's proposal, or ErrNoProposal.
+func (s *Proposals) Find(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error) {
+	return FindProposal(ctx, s.Store, o, id)
+}
+
+// FindProposal is Find of a store.
+func FindProposal(ctx context.Context, in interface {
+	Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error)
+}, o webhook.Owner, id string) (proposal.Proposal, error) {
+	of := proposal.Payment(id)
+	if of == "" {
+		return proposal.Proposal{}, ErrNoProposal
+	}
+	p, err := in.Proposal(ctx, of)
+	held := p.Payment
+	if errors.Is(err, store.ErrNotFound) || err == nil && (!held.Proposal || held.Merchant != o.Merchant || held.Mode != o.Mode) {
+		return proposal.Proposal{}, ErrNoProposal
+	}
+	return p, err
+}
+
+// changes bounds how often other processes may change a proposal before a request gives up.
+const changes = 8
+
+// Approve approves a proposal by a key that pays some assets. A key approves nothing that it, or a rotation of it, has
+// proposed. Errors are ErrNoProposal, proposal.ErrOwn, ErrOtherAsset, ErrGuardedBatch and proposal.ErrEnded;
+// proposal.ErrBeginning asks to repeat it.
+func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (
+	proposal.Proposal, error) {
+	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
+		switch state := p.Payment.State; {
+		case p.By.Root == by.Root:
+			return p, proposal.ErrOwn
+		case !pays(p.Payment.Coin()):
+			return p, ErrOtherAsset
+		case by.Limits.Guard > 0 && p.Payment.Entries != nil:
+			return p, ErrGuardedBatch
+		case state.UsedUp():
+			return p, proposal.ErrEnded
+		case p.Approver.Key != "" || state.Signed():
+			return p, nil
+		case state == payment.Proposed && !s.Now().Before(p.ExpiresAt()):
+			return p.End(payment.Expired, s.Now()), s.unmade(ctx, p.Payment)
+		}
+		return p.Approve(by, s.Now()), nil
+	}, func(p proposal.Proposal) error {
+		if p.Payment.State.UsedUp() {
+			return proposal.ErrEnded
+		}
+		return nil
+	})
+}
+
+// Cancel uses a proposal's key up, unless its payment holds a nonce or is signed: then proposal.ErrReleased. While a
+// release may be reserving one, it is proposal.ErrBeginning; handlerLife later it takes back a release without a nonce. A
+// handler that still reserves one then can never commit it: the state and the revision are gone.
+func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error) {
+	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
+		switch state := p.Payment.State; {
+		case state.UsedUp():
+			return p, nil
+		case state.Signed():
+			return p, proposal.ErrReleased
+		}
+		return p.End(payment.Cancelled, s.Now()), s.unmade(ctx, p.Payment)
+	}, func(proposal.Proposal) error { return nil })
+}
+
+// unmade returns an error unless an open proposal can end: its begun release holds no nonce, and no handler is making its
+// payment. In restored tables the payment may have been made: there no run of this series has found the wallets abreast,
+// or some are under suspicion.
+func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
+	wallets, err := s.Store.Wallets(ctx, p.Coin())
+	compared, unread := s.Store.Compared(ctx, p.Coin())
+	if err := cmp.Or(err, unread); err != nil {
+		return err
+	}
+	opened, begun := wallets.Working(true), p.State == payment.Prepared
+	unsure := len(opened) > 0 && !compared.Cleared(s.Now()) || begun && s.Now().Sub(p.CreatedAt) < handlerLife
+	for _, r := range opened {
+		w, err := s.Store.Wallet(ctx, r.ID)
+		if err != nil && !errors.Is(err, wallet.ErrUnknown) {
+			return err
+		}
+		if _, held := w.Holds(p.ID, p.Revision); held && begun {
+			return proposal.ErrReleased
+		}
+		unsure = unsure || w.Suspect()
+	}
+	if unsure {
+		return proposal.ErrBeginning
+	}
+	return nil
+}
+
+// change stores what do makes of a proposal, again whenever another process was faster, and publishes its event.
+func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do func(proposal.Proposal) (proposal.Proposal, error),
+	result func(proposal.Proposal) error) (proposal.Proposal, error) {
+	for range changes {
+		p, err := s.Find(ctx, o, id)
+		if err != nil {
+			return p, err
+		}
+		to, err := do(p)
+		if err != nil {
+			return p, err
+		}
+		if to.Version != p.Version {
+			err = s.Store.Amend(ctx, p, to, store.Guard{})
+			to.Writes = p.Writes + 1
+		}
+		if errors.Is(err, store.ErrChanged) {
+			continue
+		}
+		if err != nil {
+			return p, err
+		}
+		to = s.publish(ctx, to)
+		return to, result(to)
+	}
+	return proposal.Proposal{}, proposal.ErrBeginning
+}
+
+// publish publishes p's event, if it has one, and closes p if it has ended. After a failure the next Run does it.
+func (s *Proposals) publish(ctx context.Context, p proposal.Proposal) proposal.Proposal {
+	o := webhook.Owner{Merchant: p.Payment.Merchant, Mode: p.Payment.Mode}
+	to, over := p, p.Payment.State.Signed() || p.Payment.State.UsedUp()
+	if to.Event == "" && (to.Closed || !over) {
+		return p
+	}
+	var err error
+	if p.Event != "" {
+		err = s.Events.Announce(ctx, o, p.Event, p.UpdatedAt, p.Public())
+	}
+	if to.Event, to.Closed = "", over; err == nil {
+		err = s.Store.Amend(ctx, p, to, store.Guard{})
+	}
+	if err != nil {
+		s.warn(ctx, err, "left to the next run", "proposal", proposal.ID(p.Payment.ID))
+		return p
+	}
+	to.Writes++
+	return to
+}

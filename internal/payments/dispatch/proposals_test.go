@@ -1,0 +1,556 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
+)
+
+// A desk is a process with proposals.
+type desk struct {
+	*process
+	*dispatch.Proposals
+	terms    apikey.Terms
+	events   []string
+	replayed bool // of the last propose
+}
+
+var (
+	owner   = webhook.Owner{Merchant: asked.Merchant, Mode: asked.Mode}
+	maker   = proposal.Author{Key: "key_1", Root: "key_1"}
+	checker = proposal.Author{Key: "key_2", Root: "key_2"}
+	name    = proposal.ID(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+)
+
+func newDesk(t *testing.T, s script) *desk { return deskOf(newProcess(t, s)) }
+
+func deskOf(p *process) *desk {
+	d, t := &desk{process: p}, p.T
+	config, parts := d.d.Config, d.d.Parts
+	parts.Store = eager{parts.Store}
+	rails := dispatch.NewRails(dispatch.Wiring{Config: func(r store.Rail) (stack.Config, error) {
+		one := config
+		one.ChainID, one.Token, one.Network = r.Coin.ChainID, r.Token, r.Settings.Network
+		return one, nil
+	}, Nodes: func(stack.Config) chain.Provider { return d }}, parts)
+	d.d = must.Get(rails.Of(t.Context(), token.Coin{}))(t)
+	d.d.Forget()
+	d.Proposals = &dispatch.Proposals{Rails: rails, Events: d,
+		Terms: func(context.Context, string) (apikey.Terms, error) { return d.terms, nil },
+		Explain: func(err error) proposal.Refusal {
+			for code, is := range map[string]error{"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
+				"approval_required": dispatch.ErrApprovalRequired, "recipient_not_allowed": dispatch.ErrRecipient} {
+				if errors.Is(err, is) {
+					return proposal.Refusal{Code: code}
+				}
+			}
+			if _, ok := errors.AsType[*dispatch.SimilarError](err); ok {
+				return proposal.Refusal{Code: "similar_payment"}
+			}
+			return proposal.Refusal{}
+		}}
+	return d
+}
+
+// An eager store names all proposals as due, as an index that lags may.
+type eager struct{ dispatch.Store }
+
+func (e eager) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
+	return e.Store.Due(ctx, now.AddDate(1, 0, 0), limit)
+}
+
+// Now ends the ambiguity between the process's and the dispatcher's.
+func (d *desk) Now() time.Time { return d.process.Now() }
+
+func (d *desk) Announce(_ context.Context, _ webhook.Owner, kind string, _ time.Time, _ any) error {
+	if err := d.Call("Announce"); err != nil {
+		return err
+	}
+	d.events = append(d.events, kind)
+	return nil
+}
+
+// propose proposes asked, changed.
+func (d *desk) propose(changes ...func(*proposal.Proposal, *payment.Request)) (made proposal.Proposal, err error) {
+	p, r := proposal.Proposal{By: maker, Required: true, Life: time.Hour}, asked
+	for _, change := range changes {
+		change(&p, &r)
+	}
+	made, d.replayed, err = d.Propose(d.process.T.Context(), p, r, true)
+	return made, err
+}
+
+func anyAsset(token.Coin) bool { return true }
+
+func free(p *proposal.Proposal, _ *payment.Request) { p.Required = false }
+
+// run lets due proposals be released, and returns the one of asked.
+func (d *desk) run() proposal.Proposal {
+	d.process.T.Helper()
+	must.Get(d.Run(d.process.T.Context()))(d.process.T)
+	return d.read()
+}
+
+func (d *desk) read() proposal.Proposal {
+	d.process.T.Helper()
+	p := must.Get(d.Tables.Proposal(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)))(d.process.T)
+	return p
+}
+
+func (d *desk) is(what, status string) proposal.Proposal {
+	d.process.T.Helper()
+	p := d.read()
+	if p.Status() != status {
+		d.process.T.Errorf("%s: it is %s, want %s, after %v", what, p.Status(), status, d.Calls)
+	}
+	return p
+}
+
+// compared stores that a run has compared the wallets of these tables.
+func (d *desk) compared() {
+	known, err := d.Tables.Compared(context.Background(), porttest.Rail.Coin())
+	d.Must(err)
+	d.Must(d.Tables.SetCompared(context.Background(), porttest.Rail.Coin(),
+		store.Comparison{Ran: d.Now(), Since: d.Now(), Abreast: d.Now(), Revision: known.Revision}))
+}
+
+// TestProposalIsReleased: with its approval, at its time, once; its events are published and its place is given back.
+func TestProposalIsReleased(t *testing.T) {
+	d := newDesk(t, nil)
+	due := d.Now().Add(10 * time.Minute)
+	made, err := d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due })
+	if err != nil || d.replayed || made.Status() != proposal.StatusAwaiting {
+		t.Fatal(made, d.replayed, err)
+	}
+	d.run()
+	d.is("without an approval", proposal.StatusAwaiting)
+	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
+	d.run()
+	d.is("before its time", proposal.StatusScheduled)
+	d.Pass(10*time.Minute - 1)
+	d.run()
+	d.is("a moment before its time", proposal.StatusScheduled)
+	d.Pass(1)
+	began := d.Now()
+	p := d.run()
+	if d.is("due", proposal.StatusReleased); !p.Payment.CreatedAt.Equal(began) || !p.Closed || len(d.sent) != 1 {
+		t.Errorf("%+v, %d sent", p, len(d.sent))
+	}
+	d.run()
+	if result, err := d.pay(); err != nil || !result.Replayed || result.Payment.TxHash != p.Payment.TxHash || len(d.sent) != 1 {
+		t.Errorf("its own request: %+v, %v", result, err)
+	}
+	if again, err := d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due }); err != nil || !d.replayed ||
+		again.Status() != proposal.StatusReleased {
+		t.Errorf("proposed again: %v, %v, %v", again, d.replayed, err)
+	}
+	if approved, err := d.Approve(t.Context(), owner, name, proposal.Author{Key: "key_3", Root: "key_3"}, anyAsset); err != nil ||
+		approved.Approver.Key != "key_2" {
+		t.Errorf("approved once more: %+v, %v", approved.Approver, err)
+	}
+	if _, err := d.Cancel(t.Context(), owner, name); !errors.Is(err, proposal.ErrReleased) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if want := []string{proposal.Created, proposal.Approved}; !slices.Equal(d.events, want) {
+		t.Errorf("events %v, want %v", d.events, want)
+	}
+}
+
+// TestAnOpenProposalHoldsItsKey: no request pays beside it, whatever becomes of it.
+func TestAnOpenProposalHoldsItsKey(t *testing.T) {
+	d := newDesk(t, nil)
+	other, late, guarded := asked, asked, asked
+	other.Amount = token.Units(101)
+	late.NotAfter = d.Now().Add(-time.Minute)
+	guarded.Key.Guard, guarded.IdempotencyKey = guardTime, "other"
+	requests := func(what string, same error, differs error) {
+		t.Helper()
+		for _, r := range []payment.Request{asked, late} {
+			_, err := d.d.Send(t.Context(), r)
+			if opened := errors.As(err, new(*dispatch.OpenError)); opened != (same == nil) || !opened && !errors.Is(err, same) {
+				t.Errorf("%s: %v, want %v", what, err, same)
+			}
+		}
+		if _, err := d.d.Send(t.Context(), other); !errors.Is(err, differs) {
+			t.Errorf("%s, other content: %v", what, err)
+		}
+		if len(d.sent) > 0 || d.Did("Discard#1") {
+			t.Fatalf("%s: %d sent, after %v", what, len(d.sent), d.Calls)
+		}
+	}
+	must.Get(d.propose(free))(t)
+	requests("open", nil, dispatch.ErrKeyReused)
+	d.Script = breaks("Reserve#1", fmt.Sprint("Payment#", d.Times["Payment"]+1))
+	d.run()
+	if p := d.read(); p.Payment.State != payment.Prepared {
+		t.Fatalf("it is %s", p.Payment.State)
+	}
+	requests("being released", dispatch.ErrInProgress, dispatch.ErrKeyReused)
+	d.Pass(time.Hour - time.Second)
+	requests("being released, and no handler is at work", dispatch.ErrInProgress, dispatch.ErrKeyReused)
+	d.compared()
+	must.Get(d.Cancel(t.Context(), owner, name))(t)
+	requests("cancelled", dispatch.ErrKeyReused, dispatch.ErrKeyReused)
+	if again, err := d.propose(free); err != nil || !d.replayed || again.Status() != proposal.StatusCancelled {
+		t.Errorf("proposed again: %v, %v, %v", again, d.replayed, err)
+	}
+}
+
+// TestARefusedReleaseKeepsTheKey, and is tried again.
+func TestARefusedReleaseKeepsTheKey(t *testing.T) {
+	for what, test := range map[string]struct {
+		refuse, allow func(d *desk)
+		code          string
+	}{
+		"its amount is not there": {func(d *desk) { d.holds = token.Units(1) },
+			func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
+		"the day is used up": {func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Units(1) }) },
+			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
+		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
+			"daily_limit_exceeded"},
+		"it needs an approval": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
+			"approval_required"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			d := newDesk(t, nil)
+			must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) {
+				if what == "its key's limit at that time" {
+					r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: token.Units(99)}
+				}
+			}))(t)
+			if what == "it needs an approval" { // its key has got the limit since, by the stack's
+				p := d.read()
+				to := p
+				to.By.Limits.ApproveAbove = token.Units(99)
+				d.Must(d.Tables.Amend(t.Context(), p, to, store.Guard{}))
+			}
+			test.refuse(d)
+			p := d.run()
+			if p.Payment.State != payment.Proposed || p.Refusal == nil || p.Refusal.Code != test.code || p.Tries != 1 {
+				t.Fatalf("it is %s, %+v, after %v", p.Payment.State, p.Refusal, d.Calls)
+			}
+			if _, err := d.pay(); !errors.As(err, new(*dispatch.OpenError)) {
+				t.Errorf("its key: %v", err)
+			}
+			test.allow(d)
+			if d.read().Approver.Key == "" { // an approval begins the intervals anew
+				d.Pass(time.Minute - 1)
+				if d.run(); len(d.sent) > 0 {
+					t.Error("it was tried within a minute")
+				}
+				d.Pass(1)
+			}
+			if p := d.run(); p.Status() != proposal.StatusReleased || p.Refusal == nil || len(d.sent) != 1 {
+				t.Errorf("it is %s, %+v, after %v", p.Payment.State, p.Refusal, d.Calls)
+			}
+		})
+	}
+}
+
+// TestApproval: of another key, in time, and by a key that may pay so.
+func TestApproval(t *testing.T) {
+	d := newDesk(t, nil)
+	must.Get(d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.By.Root = "key_0" }))(t)
+	for _, own := range []proposal.Author{{Key: "key_1", Root: "key_0"}, {Key: "key_0", Root: "key_0"}, {Key: "key_9", Root: "key_0"}} {
+		if _, err := d.Approve(t.Context(), owner, name, own, anyAsset); !errors.Is(err, proposal.ErrOwn) {
+			t.Errorf("by %s: %v", own.Key, err)
+		}
+	}
+	other := webhook.Owner{Merchant: "mer_2", Mode: asked.Mode}
+	if _, err := d.Approve(t.Context(), other, name, checker, anyAsset); !errors.Is(err, dispatch.ErrNoProposal) {
+		t.Errorf("by another merchant: %v", err)
+	}
+	d.Pass(time.Hour)
+	if _, err := d.Approve(t.Context(), owner, name, checker, anyAsset); !errors.Is(err, proposal.ErrEnded) {
+		t.Errorf("after its end: %v", err)
+	}
+	d.is("after its end", proposal.StatusExpired)
+	if _, err := d.Cancel(t.Context(), owner, name); err != nil {
+		t.Errorf("cancelled after its end: %v", err)
+	}
+	if _, err := d.Approve(t.Context(), owner, name, maker, anyAsset); !errors.Is(err, proposal.ErrOwn) && err == nil {
+		t.Errorf("by its own key, after its end: %v", err)
+	}
+	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: token.Units(1)}})
+	batch.IdempotencyKey = "batch"
+	p, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Required: true, Life: time.Hour}, batch, true)
+	must.OK(t, err)
+	limited := checker
+	limited.Limits.Guard = time.Hour
+	if _, err := d.Approve(t.Context(), owner, proposal.ID(p.Payment.ID), limited, anyAsset); !errors.Is(err, dispatch.ErrGuardedBatch) {
+		t.Errorf("a batch by a guarded key: %v", err)
+	}
+}
+
+// TestCancel: 200 only if nothing will be paid, 409 if a nonce is held, and a dead release is taken back.
+func TestCancel(t *testing.T) {
+	for what, test := range map[string]struct {
+		calls []string
+		since time.Duration
+		want  error
+	}{
+		"no release":                {nil, 0, nil},
+		"a handler may be at work":  {[]string{"Reserve#1", "Payment#1"}, handlerLife - time.Millisecond, proposal.ErrBeginning},
+		"the handler is dead":       {[]string{"Reserve#1", "Payment#1"}, handlerLife, nil},
+		"the payment holds a nonce": {[]string{"Sign#1"}, handlerLife, proposal.ErrReleased},
+	} {
+		d := newDesk(t, breaks(test.calls...))
+		d.compared()
+		must.Get(d.propose(free))(t)
+		if test.calls != nil {
+			d.run()
+		}
+		d.Pass(test.since)
+		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped
+		_, err := d.Cancel(t.Context(), owner, name)
+		if state := d.read().Payment.State; !errors.Is(err, test.want) || (err == nil) != (state == payment.Cancelled) {
+			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
+		}
+	}
+	for what, restore := range map[string]func(*desk){
+		"restored, and not compared": func(d *desk) { d.Must(d.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Revision: 1})) },
+		"restored, and suspected": func(d *desk) {
+			d.Must(d.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
+		},
+	} {
+		d := newDesk(t, nil)
+		d.compared()
+		must.Get(d.pay())(t) // opens the wallets
+		restore(d)
+		must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "other" }))(t)
+		other := proposal.ID(payment.KeyID(asked.Merchant, asked.Mode, "other"))
+		if _, err := d.Cancel(t.Context(), owner, other); !errors.Is(err, proposal.ErrBeginning) {
+			t.Errorf("%s: cancelled: %v", what, err)
+		}
+		d.Pass(time.Hour)
+		must.Get(d.Run(t.Context()))(t)
+		_, err := d.Approve(t.Context(), owner, other, checker, anyAsset)
+		if p := must.Get(d.Find(t.Context(), owner, other))(t); !errors.Is(err, proposal.ErrBeginning) || p.Payment.State != payment.Proposed {
+			t.Errorf("%s: after its end it is %s, approved: %v", what, p.Payment.State, err)
+		}
+	}
+	d := newDesk(t, breaks("Reserve#1", "Payment#1")) // a slow handler reserves while the cancel is stored
+	d.compared()
+	must.Get(d.propose(free))(t)
+	slow := d.run().Payment
+	d.Pass(handlerLife)
+	d.Script = script{"Amend#4": func(p *process) error {
+		_, err := p.Tables.Reserve(t.Context(), store.NeedOf(slow, p.Now()))
+		return err
+	}}
+	_, err := d.Cancel(t.Context(), owner, name)
+	w := must.Get(d.Tables.Wallet(t.Context(), walletOf(slow.Wallet)))(t)
+	_, commit := store.Commit(t.Context(), d.Tables, d.Quiet(), slow, w.Reservations[slow.ID].Nonce, d.Now())
+	if err != nil || len(w.Reservations) != 1 || !errors.Is(commit, store.ErrChanged) {
+		t.Errorf("cancelled: %v; the slow handler: %v with %d, after %v", err, commit, len(w.Reservations), d.Calls)
+	}
+}
+
+// loses is a script in which calls have their effect, and no answer.
+func loses(calls ...string) script {
+	s := script{}
+	for _, c := range calls {
+		s[c] = func(*process) error { return porttest.ErrLost }
+	}
+	return s
+}
+
+// TestAReleaseWithAnUnknownOutcome is repeated, at the nonce that it may hold.
+func TestAReleaseWithAnUnknownOutcome(t *testing.T) {
+	for _, call := range []string{"Amend#2", "Reserve#1", "Sign#1", "Commit#1", "Release#1", "Payment#1"} {
+		for _, how := range []func(...string) script{breaks, loses} {
+			d := newDesk(t, nil)
+			must.Get(d.propose(free))(t)
+			d.Script = how(call)
+			for range 4 {
+				d.run()
+				d.Pass(time.Minute)
+			}
+			p := d.is(call, proposal.StatusReleased)
+			if w := d.Record(walletOf(p.Payment.Wallet)); w.NextNonce != 1 {
+				t.Errorf("%s: %d nonces, after %v", call, w.NextNonce, d.Calls)
+			}
+		}
+	}
+}
+
+// TestAReleaseThatWasTakenBack while its reservation was under way is none.
+func TestAReleaseThatWasTakenBack(t *testing.T) {
+	for what, take := range map[string]func(p proposal.Proposal, at time.Time) proposal.Proposal{
+		"refused":   func(p proposal.Proposal, at time.Time) proposal.Proposal { return p.Refused(proposal.Refusal{}, at) },
+		"cancelled": func(p proposal.Proposal, at time.Time) proposal.Proposal { return p.End(payment.Cancelled, at) },
+	} {
+		d := newDesk(t, nil)
+		must.Get(d.propose(free))(t)
+		d.Script = script{"Reserve#1": func(*process) error {
+			p := d.read()
+			d.Must(d.Tables.Amend(t.Context(), p, take(p, d.Now()), store.Guard{}))
+			return errors.New("no answer")
+		}}
+		if n, err := d.Run(t.Context()); n != 0 || err != nil || len(d.sent) > 0 {
+			t.Errorf("%s: %d released, %v, after %v", what, n, err, d.Calls)
+		}
+	}
+}
+
+// TestWhoIsNotReleased: a suspended merchant's proposals wait, those after their end expire, and 503 is no refusal.
+func TestWhoIsNotReleased(t *testing.T) {
+	d := newDesk(t, nil)
+	must.Get(d.propose(free))(t)
+	d.terms.Suspended = "fraud"
+	d.run()
+	d.is("a suspended merchant", proposal.StatusScheduled)
+	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(99)}}
+	if p := d.run(); p.Payment.State != payment.Proposed {
+		t.Errorf("above the merchant's maximum: %s", p.Payment.State)
+	}
+	d.terms = apikey.Terms{}
+	d.Script = breaks("Nodes#2")
+	if p := d.run(); p.Refusal != nil || p.Version != 1 {
+		t.Errorf("without nodes it is %+v", p)
+	}
+	d.Pass(time.Hour)
+	if p := d.run(); p.Status() != proposal.StatusExpired || !p.Closed || len(d.sent) > 0 {
+		t.Errorf("after its end it is %s", p.Status())
+	}
+	if want := []string{proposal.Created, proposal.HasExpired}; !slices.Equal(d.events, want) {
+		t.Errorf("events %v, want %v", d.events, want)
+	}
+	d = newDesk(t, breaks("Reserve#1", "Payment#1")) // begun in time, and without a nonce
+	must.Get(d.propose(free))(t)
+	d.run()
+	d.Pass(time.Hour)
+	d.compared()
+	d.run()
+	if p := d.run(); p.Status() != proposal.StatusExpired || len(d.sent) > 0 {
+		t.Errorf("begun in time: %s, after %v", p.Status(), d.Calls)
+	}
+}
+
+// TestEventsAreNotLost: an event whose publishing failed is published by the next run.
+func TestEventsAreNotLost(t *testing.T) {
+	d := newDesk(t, breaks("Announce#1", "Announce#3", "Announce#5"))
+	must.Get(d.propose())(t)
+	d.run()
+	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
+	d.terms.Suspended = "so that it waits"
+	d.run()
+	must.Get(d.Cancel(t.Context(), owner, name))(t)
+	if p := d.run(); !p.Closed {
+		t.Errorf("it is %+v", p)
+	}
+	if want := []string{proposal.Created, proposal.Approved, proposal.WasCanceled}; !slices.Equal(d.events, want) {
+		t.Errorf("events %v, want %v", d.events, want)
+	}
+}
+
+// TestTheGuardOfARelease looks back from when it was due first, and later payments count too: waiting does not help.
+func TestTheGuardOfARelease(t *testing.T) {
+	guarded := func(_ *proposal.Proposal, r *payment.Request) { r.Key.Guard = time.Hour }
+	d := newDesk(t, nil)
+	d.set(func(s *settings.Settings) { s.NonceWindow, s.Daily = 64, token.Amount{} })
+	similar := must.Get(d.guarded("before"))(t)
+	d.Pass(59 * time.Minute)
+	must.Get(d.propose(free, guarded, func(p *proposal.Proposal, _ *payment.Request) { p.Life = proposal.MaxLife }))(t)
+	for range 3 {
+		if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" || p.Payment.State != payment.Proposed {
+			t.Fatalf("%+v, it is %s", p.Refusal, p.Payment.State)
+		}
+		d.Pass(10 * 24 * time.Hour)
+	}
+	d = newDesk(t, nil)
+	must.Get(d.propose(free, guarded))(t)
+	d.Pass(time.Minute)
+	must.Get(d.guarded("after it was due"))(t)
+	if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" {
+		t.Errorf("a later one: %+v", p.Refusal)
+	}
+	d = newDesk(t, nil)
+	similar = must.Get(d.guarded("before"))(t)
+	must.Get(d.propose(free, guarded, func(_ *proposal.Proposal, r *payment.Request) { r.DifferentFrom = similar.TxHash }))(t)
+	d.run()
+	d.is("it names the similar one", proposal.StatusReleased)
+	// Another guarded request does not discard a begun release.
+	d = newDesk(t, breaks("Reserve#1", "Payment#1"))
+	must.Get(d.propose(free, guarded))(t)
+	d.run()
+	d.Pass(10 * time.Minute)
+	if _, err := d.guarded("other"); !errors.Is(err, dispatch.ErrSimilarPending) || d.read().Payment.State != payment.Prepared {
+		t.Errorf("beside a begun release: %v, after %v", err, d.Calls)
+	}
+}
+
+// TestPropose judges the order of what is wrong.
+func TestPropose(t *testing.T) {
+	half := left(t, handlerLife, unreserved...)
+	d := deskOf(half)
+	if _, err := d.propose(); !errors.Is(err, dispatch.ErrInProgress) {
+		t.Errorf("a key with a half-made payment: %v", err)
+	}
+	d = newDesk(t, nil)
+	must.Get(d.pay())(t)
+	if _, err := d.propose(); !errors.Is(err, dispatch.ErrKeyReused) {
+		t.Errorf("a key that is used: %v", err)
+	}
+	d = newDesk(t, nil)
+	must.Get(d.propose())(t)
+	for what, change := range map[string]func(*proposal.Proposal, *payment.Request){
+		"amount": func(_ *proposal.Proposal, r *payment.Request) { r.Amount = token.Units(7) },
+		"time":   func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = d.Now() },
+		"none":   free,
+	} {
+		if _, err := d.propose(change); !errors.Is(err, dispatch.ErrKeyReused) {
+			t.Errorf("another %s: %v", what, err)
+		}
+	}
+	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = token.Units(99) }
+	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
+	own := func(_ *proposal.Proposal, r *payment.Request) { r.To = first }
+	for what, test := range map[string]struct {
+		changes []func(*proposal.Proposal, *payment.Request)
+		want    error
+	}{
+		"above, with approval":    {[]func(*proposal.Proposal, *payment.Request){above}, nil},
+		"above, without approval": {[]func(*proposal.Proposal, *payment.Request){above, free, own}, dispatch.ErrApprovalRequired},
+		"late":                    {[]func(*proposal.Proposal, *payment.Request){late, above, free}, dispatch.ErrExpired},
+		"own wallet":              {[]func(*proposal.Proposal, *payment.Request){own}, dispatch.ErrOwnWallet},
+	} {
+		key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = what }
+		if _, err := d.propose(append(test.changes, key)...); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r := asked
+	r.Key.ApproveAbove, r.IdempotencyKey = token.Units(99), "direct"
+	if _, err := d.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrApprovalRequired) {
+		t.Errorf("a direct payment above: %v", err)
+	}
+	r.Key.ApproveAbove = token.Units(100)
+	must.Get(d.d.Send(t.Context(), r))(t)
+	r.Key.ApproveAbove = token.Units(99)
+	if result, err := d.d.Send(t.Context(), r); err != nil || !result.Replayed {
+		t.Errorf("its replay: %v", err)
+	}
+	p, r2 := proposal.Proposal{By: maker, Life: time.Hour}, asked
+	r2.IdempotencyKey = "may not pay"
+	if _, _, err := d.Propose(t.Context(), p, r2, false); !errors.Is(err, apikey.ErrNotPermitted) {
+		t.Errorf("without the scope: %v", err)
+	}
+}

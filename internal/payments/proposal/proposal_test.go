@@ -1,0 +1,154 @@
+package proposal_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+
+// proposed returns a proposal of the changed request, made at noon.
+func proposed(change func(*proposal.Proposal, *payment.Request)) proposal.Proposal {
+	p := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(5)}
+	change(&p, &r)
+	return proposal.New(p, r, token.Token{Symbol: "USDC"}, 1, "base", noon)
+}
+
+func same(*proposal.Proposal, *payment.Request) {}
+
+// TestWhenSomethingIsToBeDone: a proposal is due at the latest of its making, its time and its approval, is tried again
+// after 1, 2, 4, 8 and then every 15 minutes, and expires its life after the later of its making and its time.
+func TestWhenSomethingIsToBeDone(t *testing.T) {
+	tomorrow := noon.Add(24 * time.Hour)
+	at := func(what string, got, want time.Time) {
+		t.Helper()
+		if !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	p := proposed(same)
+	at("its event is not published", p.Next(), noon)
+	p.Event = ""
+	at("it awaits approval", p.Next(), noon.Add(time.Hour))
+	later := proposed(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = tomorrow })
+	later.Event = ""
+	at("the expiry of a later one", later.Next(), tomorrow.Add(time.Hour))
+	later = later.Approve(proposal.Author{Key: "key_2"}, noon.Add(time.Minute))
+	later.Event = ""
+	at("approved, and not due yet", later.Next(), tomorrow)
+	later = later.Approve(proposal.Author{Key: "key_2"}, tomorrow.Add(time.Minute))
+	later.Event = ""
+	at("approved later", later.DueAt(), tomorrow.Add(time.Minute))
+	now := tomorrow.Add(time.Minute)
+	for _, minutes := range []int{1, 2, 4, 8, 15, 15} {
+		later = later.Refused(proposal.Refusal{Code: "insufficient_funds"}, now)
+		want := now.Add(time.Duration(minutes) * time.Minute)
+		at("refused", later.Next(), want)
+		if r := later.Refused(proposal.Refusal{}, now); r.Tries != later.Tries || r.Version != later.Version || !r.Next().Equal(want) {
+			t.Errorf("a refusal for now counts: %+v", r)
+		}
+		now = want
+	}
+	at("the last try", later.Refused(proposal.Refusal{Code: "x"}, now).Next(), tomorrow.Add(time.Hour))
+	at("an approval", later.Approve(proposal.Author{}, now).Retry, time.Time{})
+	later.Closed = true
+	at("closed", later.Next(), time.Time{})
+}
+
+// TestStatus follows the payment's state alone, and the approval.
+func TestStatus(t *testing.T) {
+	p := proposed(same)
+	approved := p.Approve(proposal.Author{Key: "key_2"}, noon)
+	free := proposed(func(p *proposal.Proposal, _ *payment.Request) { p.Required = false })
+	begun := approved.Begin(payment.Payment{State: payment.Prepared})
+	signed := begun
+	signed.Payment = must.Get(begun.Payment.Commit(chain.Signed{Hash: chain.Hash{1}}, noon.Add(time.Second)))(t)
+	for want, all := range map[string][]proposal.Proposal{
+		proposal.StatusAwaiting: {p}, proposal.StatusScheduled: {approved, free, begun, begun.Refused(proposal.Refusal{Code: "x"}, noon)},
+		proposal.StatusReleased: {signed}, proposal.StatusCancelled: {approved.End(payment.Cancelled, noon)},
+		proposal.StatusExpired: {p.End(payment.Expired, noon)},
+	} {
+		for _, p := range all {
+			if v := p.Public(); v.Status != want || (v.Payment != nil) != (want == proposal.StatusReleased) {
+				t.Errorf("%s: %+v, want %s", p, v, want)
+			}
+		}
+	}
+	if v, w := signed.Public(), approved.Public(); v.Version != w.Version+1 || time.Time(v.UpdatedAt) != noon.Add(time.Second) {
+		t.Errorf("released as %+v", v)
+	}
+	if again := begun.Refused(proposal.Refusal{}, noon).Begin(payment.Payment{State: payment.Prepared}); again.Payment.Revision ==
+		begun.Payment.Revision {
+		t.Error("two releases have one revision")
+	}
+}
+
+// TestRequest: the approver's limits hold, or else the proposer's; both address books, and the longer guard.
+func TestRequest(t *testing.T) {
+	p := proposed(func(_ *proposal.Proposal, r *payment.Request) {
+		r.Key = payment.KeyLimits{Maximum: token.Units(5), Book: true, Guard: time.Hour, ApproveAbove: token.Units(1)}
+		r.DifferentFrom = chain.Hash{1}
+	})
+	if r := p.Request(); r.Key != p.By.Limits || !r.NeedsApproval() || r.DifferentFrom != (chain.Hash{1}) || r.IdempotencyKey != "k" ||
+		r.Fingerprint() != p.Payment.Fingerprint {
+		t.Errorf("by the proposer's: %+v", r)
+	}
+	p = p.Approve(proposal.Author{Key: "key_2", Limits: payment.KeyLimits{Maximum: token.Units(7), ApproveAbove: token.Units(1)}}, noon)
+	if r := p.Request(); r.Key != (payment.KeyLimits{Maximum: token.Units(7), Book: true, Guard: time.Hour}) || r.NeedsApproval() {
+		t.Errorf("by the approver's: %+v", r)
+	}
+}
+
+// TestSame: instants are compared; another time, life, approval or request is other content.
+func TestSame(t *testing.T) {
+	p := proposed(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = noon })
+	if elsewhere := proposed(func(p *proposal.Proposal, r *payment.Request) {
+		p.NotBefore, r.DifferentFrom = noon.In(time.FixedZone("", 3600)), chain.Hash{1}
+	}); !p.Same(elsewhere) {
+		t.Error("the same instant is other content")
+	}
+	for _, change := range []func(*proposal.Proposal, *payment.Request){
+		same, func(p *proposal.Proposal, r *payment.Request) { p.NotBefore, r.Amount = noon, token.Units(6) },
+		func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore, p.Life = noon, time.Minute },
+		func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore, p.Required = noon, false },
+	} {
+		if other := proposed(change); p.Same(other) {
+			t.Errorf("%+v is the same", other)
+		}
+	}
+}
+
+// TestStoredForm: JSON keeps everything but the payment.
+func TestStoredForm(t *testing.T) {
+	p := proposed(func(p *proposal.Proposal, r *payment.Request) {
+		p.NotBefore, r.Key.Daily, r.Key.Guard = noon, payment.DailyLimit{Key: "key_1", Amount: token.Units(5), Count: 2}, time.Hour
+	})
+	p = p.Refused(proposal.Refusal{Code: "x", Message: "y", Index: new(3)}, noon).Approve(proposal.Author{Key: "key_2", Root: "key_0"}, noon)
+	var back proposal.Proposal
+	must.OK(t, json.Unmarshal(must.Get(json.Marshal(p))(t), &back))
+	back.Payment = p.Payment
+	if diff := cmp.Diff(p, back, cmpopts.EquateComparable(token.Amount{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	id := payment.KeyID("mer_1", "test", "k")
+	for name, want := range map[string]payment.ID{proposal.ID(id): id, "prp_": "", "prp_x": "", string(id): "", "": "",
+		proposal.ID(id) + "a": "", "prp_" + "A" + proposal.ID(id)[5:]: ""} {
+		if got := proposal.Payment(name); got != want {
+			t.Errorf("%q names %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/store"
+)
+
+func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (created bool, err error) {
+	err = s.locked(ctx, func() error {
+		if s.payments[p.Payment.ID] != nil {
+			return nil
+		}
+		open := 0
+		for _, r := range s.payments {
+			if r.p.Proposal && !r.proposal.Closed && r.p.Merchant == p.Payment.Merchant && r.p.Mode == p.Payment.Mode {
+				open++
+			}
+		}
+		if open >= proposal.MaxOpen {
+			return store.ErrProposals
+		}
+		s.payments[p.Payment.ID] = &record{p: p.Payment, proposal: p}
+		created = true
+		return nil
+	}, store.FitsPayment(p.Payment))
+	return created, err
+}
+
+func (s *Payments) Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error) {
+	return answer(ctx, s, func() (proposal.Proposal, error) {
+		p, err := s.payment(id)
+		if err != nil {
+			return proposal.Proposal{}, err
+		}
+		return s.payments[id].proposed(p), nil
+	})
+}
+
+// proposed returns the proposal of r, whose payment is p.
+func (r *record) proposed(p payment.Payment) proposal.Proposal {
+	all := r.proposal
+	all.Payment = p
+	return all
+}
+
+func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
+	return s.locked(ctx, func() error {
+		there, signed := s.payments[to.Payment.ID], from.Payment.State.Signed()
+		if there == nil || !there.p.Proposal || there.proposal.Writes != from.Writes || there.p.State != from.Payment.State ||
+			!signed && there.p.Revision != from.Payment.Revision || g.ID != "" && s.guards[g.ID].Version != g.Version {
+			return store.ErrChanged
+		}
+		if g.ID != "" {
+			s.guards[g.ID] = g.With(to.Payment)
+		}
+		if !signed {
+			there.p = to.Payment
+		}
+		to.Writes = from.Writes + 1
+		there.proposal = to
+		return nil
+	}, store.FitsGuard(g))
+}
+
+func (s *Payments) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
+	return answer(ctx, s, func() ([]store.DueProposal, error) {
+		var due []proposal.Proposal
+		for _, r := range s.payments {
+			p := r.proposed(r.p)
+			if next := p.Next(); p.Payment.Proposal && !next.IsZero() && !next.After(now) {
+				due = append(due, p)
+			}
+		}
+		slices.SortFunc(due, func(a, b proposal.Proposal) int {
+			return cmp.Or(a.Next().Compare(b.Next()), cmp.Compare(a.Payment.ID, b.Payment.ID))
+		})
+		names := make([]store.DueProposal, min(limit, len(due)))
+		for i := range names {
+			names[i] = store.DueProposal{Merchant: due[i].Payment.Merchant, Mode: due[i].Payment.Mode, ID: due[i].Payment.ID}
+		}
+		return names, nil
+	})
+}
+
+func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (page []proposal.Proposal, next store.Position, err error) {
+	err = s.locked(ctx, func() error {
+		var all []proposal.Proposal
+		for _, r := range s.payments {
+			if p := r.proposed(r.p); p.Payment.Proposal && !r.spoiled && p.Payment.Merchant == f.Merchant && p.Payment.Mode == f.Mode &&
+				f.Matches(p) && (f.From.IsZero() || f.From.After(placeOf(p))) {
+				all = append(all, p)
+			}
+		}
+		slices.SortFunc(all, func(a, b proposal.Proposal) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Payment.ID, a.Payment.ID))
+		})
+		if f.Limit < 1 || f.Limit > maxPage {
+			f.Limit = maxPage
+		}
+		if page = append([]proposal.Proposal{}, all[:min(f.Limit, len(all))]...); len(all) > f.Limit {
+			next = placeOf(page[f.Limit-1])
+		}
+		return nil
+	})
+	return page, next, err
+}
+
+func placeOf(p proposal.Proposal) store.Position {
+	return store.Position{CreatedAt: p.CreatedAt, ID: p.Payment.ID}
+}
