@@ -83,6 +83,8 @@ type Settings struct {
 	Maximum    token.Amount // of one payment; 0: no limit
 	Daily      token.Amount // of a merchant in a UTC day; 0: no limit
 	RequireKey bool         // refuse payments without an Idempotency-Key
+	// Above ApproveAbove a payment is made from an approved proposal only; zero: never.
+	ApproveAbove token.Amount
 	// Sanctions is a contract that lists recipients who are not paid; zero: no contract.
 	Sanctions token.Address
 	// BatchContract is the Disburser that pays batches; zero: batches are not enabled.

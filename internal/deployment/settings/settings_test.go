@@ -37,6 +37,7 @@ func TestValues(t *testing.T) {
 		{"AmountMaximum", "100", "tighter"}, {"AmountMaximum", "101", "looser"}, {"AmountMaximum", "0", "looser"},
 		{"AmountMaximum", "1e6", "refused"},
 		{"DailyLimit", "1000", "tighter"}, {"DailyLimit", "999", "tighter"}, {"DailyLimit", "1000", "looser"}, {"DailyLimit", "0", "looser"},
+		{"ApproveAbove", "50", "tighter"}, {"ApproveAbove", "51", "looser"}, {"ApproveAbove", "0", "refused"}, {"ApproveAbove", "", "looser"},
 		{"RequireIdempotencyKey", "true", "tighter"}, {"RequireIdempotencyKey", "false", "looser"}, {"RequireIdempotencyKey", "yes", "refused"},
 		{"SanctionsList", a, "tighter"}, {"SanctionsList", b, "looser"}, {"SanctionsList", "", "looser"}, {"SanctionsList", "0x1", "refused"},
 		{"BatchContract", a, "looser"}, {"BatchContract", b, "looser"}, {"BatchContract", "", "tighter"},

@@ -85,6 +85,17 @@ var Payments = Table[Settings]{
 			func(s *Settings) *token.Amount { return &s.Maximum }, higher),
 		amount("DailyLimit", "The total one merchant may pay in a UTC day, in the token's smallest unit; 0 is no limit.",
 			func(s *Settings) *token.Amount { return &s.Daily }, higher),
+		field("ApproveAbove", "Above it a payment is made from an approved proposal only, in the token's smallest unit. Empty: never.",
+			func(s *Settings) *token.Amount { return &s.ApproveAbove }, unlessZero(token.Amount.String),
+			func(text string) (a token.Amount, err error) {
+				if text != "" {
+					a, err = token.ParseAmount(text)
+				}
+				if text != "" && err == nil && a.IsZero() {
+					err = errors.New("0 is not usable; use the largest amount that needs no approval, or an empty text for none")
+				}
+				return a, err
+			}, higher),
 		flag("RequireIdempotencyKey", "Refuse payments without an Idempotency-Key: true or false.", "true", "false",
 			func(s *Settings) *bool { return &s.RequireKey }, true),
 		address("SanctionsList", "A contract with isSanctioned(address): recipients on it are not paid. Empty asks none.",
@@ -266,14 +277,19 @@ func asIs(text string) string { return text }
 // changed has any change of a setting count as one that allows more.
 func changed[T any](_, _ T) bool { return true }
 
-// address is a setting of which the empty text is the zero address.
-func address(name, about string, at func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {
-	return field(name, about, at, func(a token.Address) string {
-		if a.IsZero() {
+// unlessZero returns text, but with the empty text for zero.
+func unlessZero[V interface{ IsZero() bool }](text func(V) string) func(V) string {
+	return func(v V) string {
+		if v.IsZero() {
 			return ""
 		}
-		return a.String()
-	}, func(text string) (token.Address, error) {
+		return text(v)
+	}
+}
+
+// address is a setting of which the empty text is the zero address.
+func address(name, about string, at func(*Settings) *token.Address, looser func(from, to token.Address) bool) row[Settings] {
+	return field(name, about, at, unlessZero(token.Address.String), func(text string) (token.Address, error) {
 		if text == "" {
 			return token.Address{}, nil
 		}

@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type KeyRequest struct {
 }
 
 // HasAmounts reports whether r limits amounts, which are of one asset.
-func (r KeyRequest) HasAmounts() bool { return !r.Maximum.IsZero() || !r.Amount.IsZero() }
+func (r KeyRequest) HasAmounts() bool { return cmp.Or(r.Maximum, r.Amount, r.Above) != token.Amount{} }
 
 // Check returns ErrKeysScope if r names the scope Keys beside a limit.
 func (r KeyRequest) Check() error {

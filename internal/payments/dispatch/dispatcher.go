@@ -179,7 +179,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 		return s.answerStored(ctx, id, r, ErrExpired)
 	case r.Key.OtherAsset:
 		return s.answerStored(ctx, id, r, ErrOtherAsset)
-	case r.NeedsApproval():
+	case s.needsApproval(r):
 		return s.answerStored(ctx, id, r, ErrApprovalRequired)
 	case r.Key.Guard > 0 && r.Entries != nil:
 		return s.answerStored(ctx, id, r, ErrGuardedBatch)

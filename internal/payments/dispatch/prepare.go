@@ -101,6 +101,13 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 	return nil
 }
 
+// needsApproval reports whether r's amount is above its key's ApproveAbove, or the rail's.
+func (d sending) needsApproval(r payment.Request) bool {
+	return slices.ContainsFunc([]token.Amount{r.Key.ApproveAbove, d.ApproveAbove}, func(most token.Amount) bool {
+		return !most.IsZero() && most.Less(r.Amount)
+	})
+}
+
 // bookReads is how many recipients of a batch are looked up in an address book at once.
 const bookReads = 20
 

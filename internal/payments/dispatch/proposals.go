@@ -103,7 +103,7 @@ func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Reque
 		return apikey.ErrNotPermitted
 	case r.Key.OtherAsset:
 		return ErrOtherAsset
-	case !p.Required && r.NeedsApproval():
+	case !p.Required && d.needsApproval(r):
 		return ErrApprovalRequired
 	case r.Key.Guard > 0 && r.Entries != nil:
 		return ErrGuardedBatch

@@ -225,7 +225,7 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
 		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
 			"daily_limit_exceeded"},
-		"it needs an approval": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
+		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) }) }, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
 			"approval_required"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -235,12 +235,6 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 					r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: token.Units(99)}
 				}
 			}))(t)
-			if what == "it needs an approval" { // its key has got the limit since, by the stack's
-				p := d.read()
-				to := p
-				to.By.Limits.ApproveAbove = token.Units(99)
-				d.Must(d.Tables.Amend(t.Context(), p, to, store.Guard{}))
-			}
 			test.refuse(d)
 			p := d.run()
 			if p.Payment.State != payment.Proposed || p.Refusal == nil || p.Refusal.Code != test.code || p.Tries != 1 {
@@ -547,6 +541,14 @@ func TestPropose(t *testing.T) {
 	r.Key.ApproveAbove = token.Units(99)
 	if result, err := d.d.Send(t.Context(), r); err != nil || !result.Replayed {
 		t.Errorf("its replay: %v", err)
+	}
+	d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) })
+	if result, err := d.d.Send(t.Context(), r); err != nil || !result.Replayed {
+		t.Errorf("its replay, above the rail's: %v", err)
+	}
+	r.Key.ApproveAbove, r.IdempotencyKey = token.Amount{}, "any key"
+	if _, err := d.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrApprovalRequired) {
+		t.Errorf("above the rail's: %v", err)
 	}
 	p, r2 := proposal.Proposal{By: maker, Life: time.Hour}, asked
 	r2.IdempotencyKey = "may not pay"

@@ -156,7 +156,7 @@ func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment
 		refusal = ErrExpired
 	case d.refused == nil && d.Closed:
 		refusal = ErrAssetClosed
-	case refusal == nil && of.NeedsApproval():
+	case refusal == nil && p.Approver.Key == "" && d.needsApproval(of):
 		refusal = ErrApprovalRequired
 	}
 	var offer payment.Payment

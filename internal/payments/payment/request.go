@@ -73,11 +73,6 @@ func (r Request) Batch(entries []Entry) (Request, bool) {
 	return r, true
 }
 
-// NeedsApproval reports whether r's amount is above its key's ApproveAbove.
-func (r Request) NeedsApproval() bool {
-	return !r.Key.ApproveAbove.IsZero() && r.Key.ApproveAbove.Less(r.Amount)
-}
-
 // GuardID names the guard of similar payments: the merchant's of one amount of an asset to one recipient.
 func (r Request) GuardID(chainID uint64, asset token.Address) string {
 	amount := r.Amount.Bytes32()

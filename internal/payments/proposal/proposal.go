@@ -152,7 +152,7 @@ func (p Proposal) Request() payment.Request {
 	of, limits := p.Payment, p.By.Limits
 	if own := limits; p.Approver.Key != "" {
 		limits = p.Approver.Limits
-		limits.Book, limits.Guard, limits.ApproveAbove = own.Book || limits.Book, max(own.Guard, limits.Guard), token.Amount{}
+		limits.Book, limits.Guard = own.Book || limits.Book, max(own.Guard, limits.Guard)
 	}
 	return payment.Request{
 		Merchant: of.Merchant, Mode: of.Mode, IdempotencyKey: of.IdempotencyKey, Asset: p.Asset, To: of.To, Amount: of.Amount,

@@ -100,12 +100,12 @@ func TestRequest(t *testing.T) {
 		r.Key = payment.KeyLimits{Maximum: token.Units(5), Book: true, Guard: time.Hour, ApproveAbove: token.Units(1)}
 		r.DifferentFrom = chain.Hash{1}
 	})
-	if r := p.Request(); r.Key != p.By.Limits || !r.NeedsApproval() || r.DifferentFrom != (chain.Hash{1}) || r.IdempotencyKey != "k" ||
+	if r := p.Request(); r.Key != p.By.Limits || r.DifferentFrom != (chain.Hash{1}) || r.IdempotencyKey != "k" ||
 		r.Fingerprint() != p.Payment.Fingerprint {
 		t.Errorf("by the proposer's: %+v", r)
 	}
-	p = p.Approve(proposal.Author{Key: "key_2", Limits: payment.KeyLimits{Maximum: token.Units(7), ApproveAbove: token.Units(1)}}, noon)
-	if r := p.Request(); r.Key != (payment.KeyLimits{Maximum: token.Units(7), Book: true, Guard: time.Hour}) || r.NeedsApproval() {
+	p = p.Approve(proposal.Author{Key: "key_2", Limits: payment.KeyLimits{Maximum: token.Units(7)}}, noon)
+	if r := p.Request(); r.Key != (payment.KeyLimits{Maximum: token.Units(7), Book: true, Guard: time.Hour}) {
 		t.Errorf("by the approver's: %+v", r)
 	}
 }

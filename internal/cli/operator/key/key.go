@@ -63,22 +63,23 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 }
 
 type restrictions struct {
-	Label       string         `help:"The merchant's words for the key."`
-	Scopes      []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
-	Asset       string         `help:"The only asset that it may pay, eip155:…, and of its amounts. Empty: any, or with an amount the default."`
-	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
-	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
-	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
-	RepeatGuard time.Duration  `help:"So long after a payment it pays the same amount to the same recipient no more, from 1m to 168h; 0 for no guard."`
-	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
-	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
+	Label        string         `help:"The merchant's words for the key."`
+	Scopes       []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients,payments:propose,payments:approve" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
+	Asset        string         `help:"The only asset that it may pay, eip155:…, and of its amounts. Empty: any, or with an amount the default."`
+	MaxAmount    token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
+	DailyAmount  token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
+	DailyCount   uint64         `help:"Most payments in a UTC day; 0 for any."`
+	ApproveAbove token.Amount   `help:"Above it the key pays from approved proposals only; 0 for any amount."`
+	RepeatGuard  time.Duration  `help:"So long after a payment it pays the same amount to the same recipient no more, from 1m to 168h; 0 for no guard."`
+	Recipients   string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
+	ExpiresIn    time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
 		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
-		Guard: uint64(r.RepeatGuard / time.Second),
+		Guard: uint64(r.RepeatGuard / time.Second), Above: r.ApproveAbove,
 	}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
@@ -146,6 +147,9 @@ func mayDo(p apikey.Permissions) string {
 	}
 	if p.DailyCount != nil {
 		words = append(words, fmt.Sprintf("%d a day", *p.DailyCount))
+	}
+	if p.Above != nil {
+		words = append(words, "approval above "+p.Above.String())
 	}
 	if p.Guard != nil {
 		words = append(words, fmt.Sprintf("guard %d s", *p.Guard))

@@ -69,7 +69,7 @@ func TestApply(t *testing.T) {
 		t.Helper()
 		text := "# settings\n\nChainId=84532\nTokenAddress=" + operatortest.Rail().Token.Contract.String() +
 			"\nTokenSymbol=USDC\nTokenDecimals=6\nNetwork=base-sepolia\nConfirmationRule=\nQuorum=\nBlockTime=0s\nTokenLow=0\n" +
-			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nRequireIdempotencyKey=true\nSanctionsList=\n" +
+			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nApproveAbove=\nRequireIdempotencyKey=true\nSanctionsList=\n" +
 			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n" +
 			"KeyCreation=operator\nRecipientHoldSeconds=5\n"
 		for _, c := range changes {
