@@ -3,13 +3,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -19,6 +22,7 @@ func main() { boot.Schedule(wire) }
 
 func wire(env *boot.Env) boot.Run {
 	boot.Closed(env)
+	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	proposals := &dispatch.Proposals{
 		Rails: dispatchenv.New(env, rand.IntN),
 		Events: webhook.NewPublisher(dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")),
@@ -27,10 +31,11 @@ func wire(env *boot.Env) boot.Run {
 		Explain: httpapi.Explain,
 	}
 	return func(ctx context.Context, _ bool) error {
-		released, err := proposals.Run(ctx)
+		released, oldest, err := proposals.Run(ctx)
 		if released > 0 {
 			slog.InfoContext(ctx, "proposals released", "number", released)
 		}
-		return err
+		meter.Add("OldestProposal", emf.Seconds, oldest.Seconds())
+		return errors.Join(err, meter.Flush())
 	}
 }

@@ -125,7 +125,7 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []sto
 		pk, _ := item[attrPK].(*types.AttributeValueMemberS)
 		position, err := positionOf(item)
 		if parts := strings.Split(pk.Value, "#"); err == nil && len(parts) == 3 {
-			due = append(due, store.DueProposal{Merchant: parts[1], Mode: parts[2], ID: position.ID})
+			due = append(due, store.DueProposal{Merchant: parts[1], Mode: parts[2], ID: position.ID, Since: position.CreatedAt})
 		}
 	}
 	return due, nil

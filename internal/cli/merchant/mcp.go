@@ -62,8 +62,9 @@ func (c *MCP) Run(ctx context.Context) error {
 
 // An agent answers the tools.
 type agent struct {
-	api     *remit.Client
-	guarded atomic.Bool // the key has a repeat guard
+	api      *remit.Client
+	guarded  atomic.Bool // the key has a repeat guard
+	proposes atomic.Bool // it may propose, and not pay
 }
 
 func (a *agent) server() *mcp.Server {
@@ -115,6 +116,9 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its "+
 			"intent: %w", err)
 	}
+	if a.proposes.Load() {
+		return a.propose(ctx, in.Intent, order)
+	}
 	p, err := a.api.Pay(ctx, in.Intent, order)
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	reused, is := errors.AsType[*remit.IntentReused](err)
@@ -142,8 +146,29 @@ func (a *agent) guard(ctx context.Context) error {
 		err = errors.New("the API key has no repeat_guard_seconds, without which two agents may pay one bill: " +
 			"make the agent a key that has (docs/clients.md#pay-from-an-agent)")
 	}
+	a.proposes.Store(slices.Contains(key.Scopes, remit.ScopePaymentsPropose) && !slices.Contains(key.Scopes, remit.ScopePaymentsWrite))
 	a.guarded.Store(err == nil)
 	return err
+}
+
+// propose asks a person to approve the payment of an intent, or returns the intent's proposal as it is now.
+func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any, error) {
+	p, err := a.api.Propose(ctx, intent, remit.CreateProposalRequest{To: string(o.To), Amount: o.Amount, Asset: o.Asset, Reference: o.Reference,
+		DifferentFrom: o.DifferentFrom})
+	refusal, refused := errors.AsType[*remit.Refused](err)
+	switch {
+	case refused:
+		return nil, fmt.Errorf("this call started nothing: %w", refusal)
+	case err != nil:
+		return nil, fmt.Errorf("UNKNOWN: it may be proposed; call pay again with the same intent: %w", err)
+	case p.Payment != nil:
+		return answer(*p.Payment, "A person approved it, and it is paid once. "+meaning(*p.Payment))
+	}
+	next := "NOTHING is paid yet: another key has to approve it. Call pay with the same intent to see whether it was."
+	if p.Status == remit.ProposalStatusCancelled || p.Status == remit.ProposalStatusExpired {
+		next = "It was not approved, and will never be paid. Ask the user; a new attempt needs another intent."
+	}
+	return map[string]any{"proposal": p.ID, "status": p.Status, "last_refusal": p.LastRefusal, "next": next}, nil
 }
 
 // similar answers with the payment for which the API refused one.
@@ -179,7 +204,7 @@ func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, erro
 		return nil, err
 	}
 	for p, err := range a.api.List(ctx, url.Values{"idempotency_key": {key}}) {
-		if inProgress(err) {
+		if refusal, is := errors.AsType[*remit.Refused](err); inProgress(err) || is && refusal.Code == "proposal_open" {
 			err = nil
 		}
 		return &p, err
@@ -200,7 +225,7 @@ func (a *agent) find(ctx context.Context, in struct {
 		case p == nil:
 			return map[string]any{"next": "Nothing is stored for this intent; a request of the last minute may still pay. To pay, call pay."}, nil
 		case !signed(p):
-			return map[string]any{"next": "The payment of this intent is under way: call pay with the same intent."}, nil
+			return map[string]any{"next": "The payment of this intent is under way, or waits for approval: call pay with the same intent."}, nil
 		}
 		return answer(*p, meaning(*p))
 	}

@@ -6,10 +6,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
+
+// TestAgentProposes: an agent without the right to pay asks, and another key approves.
+func TestAgentProposes(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	keyOf := func(guard *int32, scopes ...remit.Scope) string {
+		return must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{RepeatGuardSeconds: guard, Scopes: scopes}))(t).APIKey
+	}
+	scopes := []remit.Scope{remit.ScopePaymentsPropose, remit.ScopePaymentsRead}
+	unguarded := connectAgent(t, merchant.MCP{URL: api.URL, Key: keyOf(nil, scopes...)})
+	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: keyOf(new(int32(3600)), scopes...)})
+	ask := func(of bot, want string) {
+		t.Helper()
+		if text := of.call("pay", `{"intent":"i","to":"`+payee+`","amount":"1"}`); !strings.Contains(text, want) {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+	ask(unguarded, "has no repeat_guard_seconds")
+	ask(agent, "NOTHING is paid yet")
+	if text := agent.call("find", `{"intent":"i"}`); !strings.Contains(text, "waits for approval") {
+		t.Error(text)
+	}
+	second := &remit.Client{URL: api.URL, Key: keyOf(nil, remit.ScopePaymentsApprove, remit.ScopePaymentsRead)}
+	for p, err := range second.Proposals(t.Context(), url.Values{}) {
+		must.OK(t, err)
+		must.Get(second.Approve(t.Context(), p.ID))(t)
+		for must.Get(second.GetProposal(t.Context(), p.ID))(t).Status != "released" {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	ask(agent, "A person approved it")
+}
 
 // TestProposeAFile: each row is proposed once, in whatever order, and the same run pays none of them.
 func TestProposeAFile(t *testing.T) {

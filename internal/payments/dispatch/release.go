@@ -36,13 +36,15 @@ type runOfReleases struct {
 	out   int
 }
 
-// Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed. It publishes
-// events and stores ends that were left, until ctx ends. Two runs at once do no harm.
-func (s *Proposals) Run(ctx context.Context) (released int, err error) {
+// Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed, and how long
+// the oldest proposal has waited for a run. It publishes events and stores ends that were left, until ctx ends. Two runs
+// at once do no harm.
+func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration, err error) {
 	due, err := s.Store.Due(ctx, s.Now(), releaseRead)
-	if err != nil {
-		return 0, err
+	if err != nil || len(due) == 0 {
+		return 0, 0, err
 	}
+	oldest = s.Now().Sub(due[0].Since)
 	turn, turns := map[string]int{}, make([]int, len(due))
 	for i, d := range due {
 		turns[i] = turn[d.Merchant]
@@ -67,7 +69,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, err error) {
 		})
 	}
 	_ = group.Wait()
-	return run.out, nil
+	return run.out, oldest, nil
 }
 
 // lookAfter does what is due of a proposal.

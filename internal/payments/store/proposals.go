@@ -40,6 +40,7 @@ type Proposals interface {
 type DueProposal struct {
 	Merchant, Mode string
 	ID             payment.ID
+	Since          time.Time // its Next
 }
 
 // A ProposalFilter selects proposals. Zero fields do not restrict.

@@ -53,7 +53,7 @@ func (c *Cluster) StartReleases() {
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	go func() {
 		defer actor.End()
-		_, err := c.proposals(on).Run(skewedContext{ctx, on.skew})
+		_, _, err := c.proposals(on).Run(skewedContext{ctx, on.skew})
 		if err == nil || !errors.Is(err, scheduler.ErrOver) {
 			c.trace(name, "ends, with errors: %t", err != nil)
 		}
@@ -88,7 +88,7 @@ func (c *Cluster) startProposals(rng *rand.Rand, r Reduction) {
 		c.suspends = [2]time.Duration{from, from + time.Duration(rng.IntN(200))*time.Second}
 	}
 	for i := range 1 + rng.IntN(3) {
-		b := bill{oracle.Order{Key: fmt.Sprint("proposed", i), To: fakechain.Payee(500 + i), Amount: uint64(300 + i)},
+		b := bill{oracle.Order{Key: fmt.Sprint("proposed", i), To: fakechain.Payee(700 + i), Amount: uint64(300 + i)},
 			proposal.Proposal{By: proposer, Required: rng.IntN(3) > 0, Life: time.Duration(1+rng.IntN(8)) * time.Minute}}
 		if rng.IntN(2) == 0 {
 			b.NotBefore = c.start.Add(time.Duration(30+rng.IntN(400)) * time.Second)

@@ -166,7 +166,7 @@ const releasePeriod = 2 * time.Second
 
 func releaseLoop(ctx context.Context, proposals *dispatch.Proposals, log *slog.Logger) {
 	for ctx.Err() == nil {
-		if _, err := proposals.Run(ctx); err != nil && ctx.Err() == nil {
+		if _, _, err := proposals.Run(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("releasing proposals", "err", err)
 		}
 		settlement.Sleep(ctx, releasePeriod)

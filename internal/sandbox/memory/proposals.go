@@ -82,7 +82,7 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) ([]store.D
 		})
 		names := make([]store.DueProposal, min(limit, len(due)))
 		for i := range names {
-			names[i] = store.DueProposal{Merchant: due[i].Payment.Merchant, Mode: due[i].Payment.Mode, ID: due[i].Payment.ID}
+			names[i] = store.DueProposal{Merchant: due[i].Payment.Merchant, Mode: due[i].Payment.Mode, ID: due[i].Payment.ID, Since: due[i].Next()}
 		}
 		return names, nil
 	})
