@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -46,6 +47,8 @@ type recovered struct {
 	Differ  []payment.ID `json:"payments_that_differ"`
 	DryRun  bool         `json:"dry_run"`
 	Resumed bool         `json:"resumed"`
+
+	Releases []proposal.Public `json:"proposals_to_release"`
 }
 
 // A recovering is the recovery of a rail.
@@ -124,7 +127,10 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		if err != nil {
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
-		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
+		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false, nil}
+		if r.Releases, err = releases(ctx, r.on, r.on.Config.Coin()); err != nil {
+			return none, err
+		}
 		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
 	}
 	reports, text := []recovered{}, ""
@@ -233,6 +239,9 @@ func (r recovered) text(d *deployed.Deployment) string {
 	}
 	for _, id := range r.Differ {
 		fmt.Fprintf(&b, "  %s is on the chain, and the tables know it otherwise: remit payment show %s\n", id, id)
+	}
+	if len(r.Releases) > 0 {
+		b.WriteString(releasing(r.Releases) + "these proposals are released once payments go on: first cancel those that were cancelled since the copy\n")
 	}
 	switch {
 	case r.DryRun:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
@@ -11,6 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
@@ -35,7 +38,17 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 		Config: config, Nodes: map[uint64][]string{config.ChainID: l.URLs},
 		Keyed: func() map[token.Address]token.Coin { return keyed },
 		Key:   func(token.Address) (keyring.Key, error) { return keyring.Key{}, noKey }}
-	_, err := operatortest.Local(t.Context(), local, "recover", "--rail", "usdc@devnet", "--yes")
+	for key, required := range map[string]bool{"waits for approval": true, "is scheduled": false} {
+		p := proposal.New(proposal.Proposal{Required: required, Life: time.Hour, NotBefore: time.Now().Add(time.Hour)},
+			payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(5)}, config.Token,
+			config.ChainID, "devnet", time.Now())
+		must.Get(tables.Propose(t.Context(), p))(t)
+	}
+	out, err := operatortest.Local(t.Context(), local, "proposals")
+	if !strings.Contains(out, "would be paid") || strings.Count(out, "prp_") != 1 {
+		t.Errorf("what a run would release: %v\n%s", err, out)
+	}
+	_, err = operatortest.Local(t.Context(), local, "recover", "--rail", "usdc@devnet", "--yes")
 	if w, unread := tables.Wallet(t.Context(), id); err == nil || unread != nil || !w.Suspect() {
 		t.Errorf("recover of the first rail: %v; the wallet of the second: %+v, %v", err, w, unread)
 	}
