@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
@@ -562,4 +563,49 @@ func TestPropose(t *testing.T) {
 	if _, _, err := d.Propose(t.Context(), p, r2, false); !errors.Is(err, apikey.ErrNotPermitted) {
 		t.Errorf("without the scope: %v", err)
 	}
+}
+
+// TestAThousandAtOnce: proposals of ten merchants that are due in one minute are released by its run, each once, where
+// every call takes 50 ms. What is not due costs no read.
+func TestAThousandAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, nil)
+		d.Store, d.holds, d.keys = d.Store.(eager).Store, token.Units(1e6), nil
+		for i := range byte(16) {
+			d.keys = append(d.keys, token.Address{1 + i})
+		}
+		d.set(func(s *settings.Settings) { s.NonceWindow, s.Daily = 64, token.Amount{} })
+		propose := func(n int, due time.Duration) {
+			for i := range n {
+				must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) {
+					p.NotBefore, r.To = d.Now().Add(due), token.Address{99}
+					r.Merchant, r.IdempotencyKey = fmt.Sprint("mer_", i%10), fmt.Sprint(due, i)
+				}))(t)
+			}
+		}
+		propose(1000, time.Minute)
+		propose(500, time.Hour)
+		d.Pass(time.Minute)
+		d.Delays = map[string]time.Duration{}
+		for _, op := range []string{"Due", "Proposal", "Amend", "Estimate", "Ready", "Charge", "Reserve", "Sign", "Commit", "Release",
+			"Send", "Hint"} {
+			d.Delays[op] = 50 * time.Millisecond
+		}
+		began := time.Now()
+		released, _, err := d.Run(t.Context())
+		if took := time.Since(began); released != 1000 || err != nil || took > 55*time.Second {
+			t.Errorf("%d released in %s: %v", released, took, err)
+		}
+		once := map[string]bool{}
+		for _, raw := range d.sent {
+			once[string(raw)] = true
+		}
+		if len(once) != 1000 {
+			t.Errorf("%d payments were sent", len(once))
+		}
+		d.Calls = nil
+		if released, _, err = d.Run(t.Context()); released != 0 || err != nil || len(d.Calls) != 1 {
+			t.Errorf("with nothing due: %d, %v, %v", released, err, d.Calls)
+		}
+	})
 }
