@@ -64,6 +64,8 @@ func (c *check) due(now time.Time) (ids []payment.ID) {
 	for _, d := range must.Get(c.Due(c.Context(), now, 10_000))(c) {
 		if d.Merchant == c.merchant && d.Mode == "test" {
 			ids = append(ids, d.ID)
+			p := must.Get(c.Proposal(c.Context(), d.ID))(c)
+			c.same("since when "+string(d.ID)+" is due", d.Since.UnixMilli(), p.Next().UnixMilli())
 		}
 	}
 	return ids
