@@ -139,7 +139,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
 		return map[string]string{
 			"ListStackResources": operatortest.Resources("AWS::CloudWatch::Alarm remit-B",
-				"CheckReceiptsFunctionRole a", "SendPaymentFunctionRole b", "SendPaymentsFunctionRole c"),
+				"CheckReceiptsFunctionRole a", "SendPaymentFunctionRole b", "SendPaymentsFunctionRole c", "ReleaseProposalsFunctionRole d"),
 			"ListGrants":                `{"Grants":[{"GrantId":"1","Operations":["Sign"],"GranteePrincipal":"arn:aws:iam::1:role/a"}]}`,
 			"DescribeTable":             `{"Table":{"TableStatus":"ACTIVE"}}`,
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
@@ -159,7 +159,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		"wallet 0x03000000":       "9 mined, next nonce 8",
 		"allowance 0x01000000":    "BAD the batch contract may take nothing",
 		"batch contract":          "no such method",
-		"keys in KMS":             "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c may not sign for " + id(1).Address.String(),
+		"keys in KMS":             "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " + id(1).Address.String(),
 		"tables":                  "cannot be restored to a point in time",
 		"replicas of the secrets": "BAD nodes is not in eu-west-1",
 		"alarms":                  "BAD in alarm: remit-B",
