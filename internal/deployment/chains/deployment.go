@@ -32,7 +32,8 @@ func (d Deployment) Open() (open []error) {
 		closed bool
 		what   string
 	}{
-		{d.Mode == "live", "A main network and Environment=prod move real money; set Mode to live, or use a test network and another Environment."},
+		{d.Mode == "live", "A main network and Environment=prod move real money; " +
+			"set Mode to live, or use a test network and another Environment."},
 		{d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."},
 	} {
 		if !p.closed {

@@ -48,7 +48,7 @@ var Payments = Table[Settings]{
 		field("TokenDecimals", "The token's decimals. They never change.", func(s *Settings) *int { return &s.Token.Decimals }, strconv.Itoa,
 			func(text string) (int, error) {
 				n, err := between(text, 0, 36)
-				return int(n), err //nolint:gosec // at most 36
+				return int(n), err
 			}, changed),
 		text("Network", "The chain's name, as merchants read it.", 40, func(s *Settings) *string { return &s.Network }),
 		field("ConfirmationRule", "When a block is final: safe, finalized or a number of blocks. Empty: the chain's own, live finalized.",

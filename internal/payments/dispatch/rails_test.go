@@ -113,11 +113,12 @@ func TestOthersCleared(t *testing.T) {
 		paid    token.Address
 		pays    bool
 	}{
-		"cleared, and down now":               {nil, nil, true, []token.Address{seven}, seven, true},
-		"not in this series":                  {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
-		"but its nodes answer":                {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
-		"it is ahead":                         {ahead, nil, false, []token.Address{seven, eight}, seven, false},
-		"a wallet is suspected":               {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false},
+		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true},
+		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
+		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
+		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false},
+		"a wallet is suspected": {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false,
+			[]token.Address{seven}, token.Address{}, false},
 		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false},
 		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false},
 		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false},

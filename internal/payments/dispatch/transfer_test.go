@@ -163,7 +163,8 @@ func TestRefill(t *testing.T) {
 	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}
-	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
+	one, two := number("USDC", "1"), number("USDC", "2")
+	if one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
 }

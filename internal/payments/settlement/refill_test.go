@@ -197,7 +197,7 @@ var unused = wallet.ID{ChainID: 1, Address: token.Address{2}}
 // ended makes three transactions final, and registers a wallet without a record.
 func (w *world) ended() {
 	w.Must(w.Tables.Advance(context.Background(), id, 3, 0))
-	w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, Token: porttest.Rail.Token.Contract, State: wallet.Draining, Key: wallet.InSecret}))
+	w.register(unused, wallet.Draining)
 	w.mined, w.settled, w.pooled = 3, 3, 3
 }
 

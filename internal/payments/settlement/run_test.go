@@ -189,7 +189,7 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
 	} {
 		w := newWorld(t, test.script)
-		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}, porttest.Rail.Token.Contract))
+		w.open(wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64})
 		test.before(w)
 		began := w.Now()
 		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
@@ -281,8 +281,7 @@ func TestNothingIsNotAbreast(t *testing.T) {
 		w.mined, w.settled = c.mined, c.mined
 		w.Must(w.Tables.Advance(t.Context(), id, c.mined, 0))
 		for _, a := range c.unknown {
-			w.Must(w.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: a}, Token: coin.Contract,
-				State: wallet.Active, Key: wallet.InSecret}))
+			w.register(wallet.ID{ChainID: 1, Address: a}, wallet.Active)
 		}
 		if c.none {
 			w.settler.Token.Contract = token.Address{9}

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, s script) *world {
 		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
 	}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
-	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}, porttest.Rail.Token.Contract))
+	w.open(wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas})
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, BlockTime: 12 * time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(1000)},
 	}, settlement.Parts{
@@ -93,6 +93,17 @@ func newWorld(t *testing.T, s script) *world {
 	})
 	w.set(100)
 	return w
+}
+
+// open opens a wallet.
+func (w *world) open(opened wallet.Wallet) {
+	w.Must(w.Tables.Open(context.Background(), opened, porttest.Rail.Token.Contract))
+}
+
+// register registers a wallet with a stored key.
+func (w *world) register(of wallet.ID, s wallet.State) {
+	w.Must(w.Tables.Register(context.Background(),
+		wallet.Registration{ID: of, Token: porttest.Rail.Token.Contract, State: s, Key: wallet.InSecret}))
 }
 
 // set stores settings with a MerchantCap.

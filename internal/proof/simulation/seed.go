@@ -295,7 +295,8 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
 		try(func(r *Reduction) { r.Steps = n })
 	}
-	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost, unnoticed})
+	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)),
+		[]string{oneHost, unnoticed})
 	for _, o := range scheduler.Faults() {
 		names = append(names, o.String())
 	}

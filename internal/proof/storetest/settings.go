@@ -55,7 +55,8 @@ func Rails(t *testing.T, s RailStore, spoil func()) {
 		closed bool
 		at     time.Time // of the change
 		want   time.Time
-	}{{true, noon, noon}, {true, noon.Add(time.Hour), noon}, {false, noon.Add(time.Hour), time.Time{}}, {true, noon.Add(2 * time.Hour), noon.Add(2 * time.Hour)}} {
+	}{{true, noon, noon}, {true, noon.Add(time.Hour), noon}, {false, noon.Add(time.Hour), time.Time{}},
+		{true, noon.Add(2 * time.Hour), noon.Add(2 * time.Hour)}} {
 		first = rules().Rail(first.Coin()).Settings
 		first.Closed, first.At = step.closed, step.at
 		c.ok("closing and opening", s.SetSettings(t.Context(), first))

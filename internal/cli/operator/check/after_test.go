@@ -128,7 +128,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
 	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
 	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
-		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
+		must.OK(t, tables.Payments.Register(t.Context(),
+			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
 	}
 	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
 		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))

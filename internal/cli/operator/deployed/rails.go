@@ -113,5 +113,6 @@ func (d *Deployment) MayPay(chainID uint64) error {
 		return errors.New("a stack on this machine has the rails that it was started with (remit local --rail)")
 	}
 	p := d.Account.Parameters
-	return errors.Join(chains.Deployment{Environment: p["Environment"], Mode: d.Mode, ChainID: chainID, AlarmTopic: p["AlarmTopicArn"]}.Open()...)
+	return errors.Join(chains.Deployment{Environment: p["Environment"], Mode: d.Mode, ChainID: chainID,
+		AlarmTopic: p["AlarmTopicArn"]}.Open()...)
 }

@@ -75,7 +75,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	keyed, err := d.Keyed(ctx)
 	for a, key := range keyed {
 		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
-			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add it with remit rails add", a, key.Rail))
+			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add the rail with remit rails add",
+				a, key.Rail))
 		}
 	}
 	if err != nil {
@@ -104,8 +105,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	}, nil
 }
 
-// run holds every rail before it runs any: what one has lost may be asked of another, under the same key. It resumes
-// none before all have run.
+// run holds every rail before it runs any: a payment that one has lost may be made again on another, under the same
+// key. It resumes none before all have run.
 func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Answer, err error) {
 	for _, r := range all {
 		if r.ids, err = r.Hold(ctx); err != nil {
@@ -124,7 +125,8 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		if err != nil {
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
-		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
+		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum,
+			done.Foreign, done.Differ, c.DryRun, false}
 		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
 	}
 	reports, text := []recovered{}, ""

@@ -23,9 +23,9 @@ type Rails struct {
 }
 
 // closing is the risk of closing a rail.
-const closing = "    New payments of it are refused; those under way settle. After a loss of tables, a closed rail holds no other one: a\n" +
-	"    payment that was made on it and lost can then be made again on another rail, under the same key. If the tables may\n" +
-	"    have been lost, run remit recover instead."
+const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
+	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
+	"    may have been lost, run remit recover first."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
@@ -38,7 +38,7 @@ type add struct {
 // Change stores the rail, and its nodes after it: a chain that has nodes and no rail stands for a rail that was lost
 // (docs/guarantees.md). A crash between them leaves a rail without nodes, on which nothing is paid.
 func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	first, err := c.first(ctx, d)
+	first, err := c.first(ctx)
 	if err != nil {
 		return none, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -59,7 +59,7 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		has = has || r.Coin.ChainID == first.ChainID
 	}
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
-		return none, fmt.Errorf("nothing was changed: %s is a rail already; see remit rails list", on.Name())
+		return none, fmt.Errorf("nothing was changed: %s is a rail already; change it with remit settings set", on.Name())
 	}
 	nodes, err := d.RPC(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	return made, nil
 }
 
-// first returns the first version of the rail's settings. What every node says of the token stands where it has none.
-func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.Settings, err error) {
+// first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.
+func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	own, err := chains.Named(c.Chain)
 	if err != nil {
 		return none, err
@@ -122,9 +122,10 @@ func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.S
 		switch got.Contract = contract; {
 		case err != nil:
 		case id != own.ID:
-			err = fmt.Errorf("%w: %d, not %d", chain.ErrWrongChain, id, own.ID)
+			err = fmt.Errorf("%w: its chain is %d; give one of chain %d", chain.ErrWrongChain, id, own.ID)
 		case i > 0 && got != read:
-			err = fmt.Errorf("it has %s with %d decimals, and another %s with %d", got.Symbol, got.Decimals, read.Symbol, read.Decimals)
+			err = fmt.Errorf("it has %s with %d decimals, another has %s with %d; leave out the wrong one",
+				got.Symbol, got.Decimals, read.Symbol, read.Decimals)
 		}
 		if err != nil {
 			return none, fmt.Errorf("node %d of --rpc: %w", i+1, err)
@@ -134,7 +135,7 @@ func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.S
 	symbol, decimals := values["TokenSymbol"], values["TokenDecimals"]
 	if len(c.RPC) > 0 {
 		if own := fmt.Sprint(read.Decimals); decimals != "" && decimals != own {
-			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s", own, decimals)
+			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s; leave TokenDecimals out", own, decimals)
 		}
 		values["TokenDecimals"] = fmt.Sprint(read.Decimals)
 		if symbol == "" {
