@@ -62,7 +62,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		asked = nodes.Patient()
 	}
 	known := *r.known
-	shared := &round{Settler: s, Nodes: nodes, uncompared: sync.OnceValue(func() bool { return s.uncompared(ctx, known) })}
+	uncompared := sync.OnceValue(func() func() bool { return async(func() bool { return s.uncompared(ctx, known) }) })
+	shared := &round{Settler: s, Nodes: nodes, uncompared: func() bool { return uncompared()() }}
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1
