@@ -161,3 +161,29 @@ func register(p *process, a token.Address, s wallet.State) {
 func suspect(p *process) {
 	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
 }
+
+// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have come
+// with restored tables; nor does one when the rail has been added again, before it is recovered.
+func TestALostRail(t *testing.T) {
+	crashed := newProcess(t, breaks("Commit#1", "Payment#1"))
+	if _, err := crashed.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	p := start(t, crashed.Tables, script{})
+	rails, _ := railsOf(p, 1, 2)
+	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(),
+		store.Comparison{Ran: p.Now(), Since: p.Now().Add(-time.Hour), Abreast: p.Now()}))
+	for _, lost := range []settings.Rail{{ChainID: 3, Token: euro.Token, Network: "lost"}, {}} {
+		rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
+		if _, err := rails.Send(t.Context(), asked); !errors.Is(err, dispatch.ErrInProgress) {
+			t.Errorf("%v, and the payment is %s", err, p.stored().State)
+		}
+		if lost != (settings.Rail{}) {
+			p.Must(p.Tables.SetCompared(t.Context(), token.Coin{ChainID: 3}, store.Comparison{Ran: p.Now()}))
+			s := settings.Default(lost)
+			s.At = p.Now()
+			p.Must(p.Tables.SetSettings(t.Context(), s))
+			p.Pass(settings.MaxAge)
+		}
+	}
+}

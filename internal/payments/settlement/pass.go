@@ -52,9 +52,6 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 		}
 		return err
 	}
-	if p.wallet.Suspect() {
-		p.held.Store(true)
-	}
 	if p.wallet.Damaged != "" {
 		unreadable++
 		p.Log.ErrorContext(ctx, "wallet cannot be read in full", "wallet", id.Address, "damaged", p.wallet.Damaged)
@@ -164,10 +161,13 @@ func (p *pass) tally(change func(*Report)) {
 // does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
-	if count == 0 {
-		return false, nil
+	fresh := p.wallet
+	if count > 0 {
+		fresh, err = p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
 	}
-	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
+	if fresh.Suspect() { // another run, or recovery, may have raised next_nonce over payments that the tables lack
+		p.held.Store(true)
+	}
 	if err != nil || count <= fresh.NextNonce {
 		return false, err
 	}

@@ -22,8 +22,6 @@ type Wiring struct {
 	Nodes func(stack.Config) chain.Provider
 	// Refiller returns a rail's Refiller; nil: there are no refills.
 	Refiller func(context.Context, token.Coin) (Refiller, error)
-	// Chains returns the chains that have nodes; nil: those of the rails.
-	Chains func(context.Context) ([]uint64, error)
 }
 
 // Rails settle the payments of every rail, side by side, each by a settler of its own.
@@ -88,12 +86,13 @@ func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]
 }
 
 // mark notes chains that have nodes and no rail: a rail that is added later may have made payments that the tables lack.
+// The note lasts until the chain is recovered.
 func (r *Rails) mark(ctx context.Context, chains []uint64) (err error) {
 	for _, id := range chains {
 		r.Log.ErrorContext(ctx, "a chain has nodes and no rail", "chain_id", id)
 		c := token.Coin{ChainID: id}
 		known, unread := r.Store.Compared(ctx, c)
-		if unread == nil {
+		if unread == nil && known.Ran.IsZero() {
 			known.Ran = r.Now()
 			unread = r.Store.SetCompared(ctx, c, known)
 		}

@@ -241,6 +241,12 @@ func TestSeries(t *testing.T) {
 	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
 	w.Pass(5 * minute)
 	cleared("its chain had nodes and no rail", false)
+	known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t)
+	known.Ran = w.Now().Add(4 * minute)
+	known.Since, known.Abreast = known.Ran, known.Ran
+	w.Must(w.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), known))
+	w.down = porttest.ErrBroken
+	cleared("restored, down, and the clock of a run before the loss was far ahead", false)
 }
 
 // TestAnotherRail: a crashed handler's reservation waits until the other rail is cleared, and a run notes its beginning
@@ -333,5 +339,43 @@ func TestNoNodesYet(t *testing.T) {
 		if used := tables == w.Tables; errors.Is(err, chain.ErrNoNodes) != used {
 			t.Errorf("a wallet has paid: %t, and the run ends with %v", used, err)
 		}
+	}
+}
+
+// TestARestoredNonce: no run commits a reservation that may have come with restored tables: not while a chain has nodes
+// and no rail, nor before a run of this series has compared the wallets.
+func TestARestoredNonce(t *testing.T) {
+	for name, before := range map[string]func(w *world){
+		"a lost rail": func(w *world) {
+			w.settler.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 3}, nil }
+		},
+		"unreadable chains": func(w *world) {
+			w.settler.Chains = func(context.Context) ([]uint64, error) { return nil, porttest.ErrBroken }
+		},
+		"a table of the same name": func(w *world) { w.down = porttest.ErrBroken; w.Pass(5 * minute) },
+	} {
+		w := newWorld(t, script{})
+		w.reserve("a", minute)
+		before(w)
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
+		report, _ := w.settler.Run(ctx, "run")
+		if cancel(); report.Reservations != 0 {
+			t.Errorf("%s: %d reservations were finished", name, report.Reservations)
+		}
+	}
+}
+
+// TestSuspectedMeanwhile: another run pauses the wallets and raises next_nonce, after this one has read the wallet and
+// before a node counts. This one does not clear the rail.
+func TestSuspectedMeanwhile(t *testing.T) {
+	w := newWorld(t, script{"Account#1": func(w *world) error {
+		w.Must(w.Tables.Pause(context.Background(), id, wallet.Suspicion))
+		w.Must(w.Tables.Advance(context.Background(), id, 2, 0))
+		return nil
+	}})
+	w.mined, w.settled = 2, 2
+	must.Get(w.settler.Run(t.Context(), "run"))(t)
+	if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); known.Cleared(w.Now()) {
+		t.Errorf("%+v", known)
 	}
 }

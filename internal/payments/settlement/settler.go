@@ -70,9 +70,11 @@ type Parts struct {
 	Events Events
 	// Refiller starts refills. Only Refill uses it; a round does not.
 	Refiller Refiller
-	Log      *slog.Logger
-	Now      func() time.Time
-	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
+	// Chains returns the chains that have nodes; nil: those of the rails.
+	Chains func(context.Context) ([]uint64, error)
+	Log    *slog.Logger
+	Now    func() time.Time
+	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
 }
 
 // A Settler settles the payments of one chain.
@@ -140,7 +142,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		round, all, err := s.round(ctx, run)
 		total.next(round)
 		if all && total.Suspect == 0 {
-			if run.known.At = run.began; !run.held && !s.strange(ctx, *run.known) {
+			if run.known.At = run.began; !run.held && !s.strange(ctx) {
 				run.known.Abreast = run.began
 			}
 		}
@@ -177,19 +179,19 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	if known.Ran.IsZero() || r.began.Sub(known.Ran).Abs() >= gap {
-		known.Since = r.began
+	if age := r.began.Sub(known.Ran); age >= gap || age < -store.ComparedFor { // overlapping runs differ by less
+		known.Since, known.Abreast = r.began, time.Time{}
 	}
 	known.Ran = r.began
 	r.known = &known
 	return nil
 }
 
-// strange reports whether the rail's chain had nodes when it had no rail, and the rail was not recovered since: the
-// tables may lack its payments, and the wallets that made them.
-func (s *Settler) strange(ctx context.Context, known store.Comparison) bool {
+// strange reports whether the rail's chain had nodes when it had no rail, and was not recovered since: the tables may
+// lack its payments, and the wallets that made them.
+func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
-	return err != nil || mark.Ran.After(known.Abreast)
+	return err != nil || !mark.Ran.IsZero()
 }
 
 // unused reports that no wallet has paid yet.

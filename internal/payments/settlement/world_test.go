@@ -144,7 +144,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
 	c, _ := w.Tables.Compared(context.Background(), porttest.Rail.Coin()) // in memory
-	c.At = w.Now().Add(-time.Hour)
+	c.At, c.Ran, c.Since = w.Now().Add(-time.Hour), w.Now(), w.Now().Add(-2*time.Hour)
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
 	w.Must(err)

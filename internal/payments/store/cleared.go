@@ -36,7 +36,7 @@ func (c Comparison) goesOn(now time.Time) bool {
 // Uncleared returns the rails beside own that no run of check-receipts has cleared. Keys are the merchant's, whatever
 // the asset: tables that lack a payment of one rail would let its key pay on another. Left out are rails that were
 // closed, or added, since the series of runs began: these tables were the stack's before. A rail that had nodes before
-// it was added is ErrUncleared, as no comparison finds the wallets that the tables lack.
+// it was added is ErrUncleared, also as own, as no comparison finds the wallets that the tables lack.
 func (r Rules) Uncleared(ctx context.Context, s interface {
 	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
 }, own token.Coin, now time.Time) (uncleared []Rail, err error) {
@@ -62,16 +62,16 @@ func (r Rules) Uncleared(ctx context.Context, s interface {
 	}
 	within := func(at time.Time) bool { return !since.IsZero() && at.After(since.Add(Skew)) }
 	for i, rail := range r.Rails {
-		if rail.Coin == own || within(rail.ClosedAt) || known[i].Cleared(now) {
+		if within(rail.ClosedAt) || known[i].Cleared(now) {
 			continue
 		}
 		mark, err := s.Compared(ctx, token.Coin{ChainID: rail.Coin.ChainID})
 		switch {
 		case err != nil:
 			return nil, err
-		case mark.Ran.After(known[i].Abreast):
+		case !mark.Ran.IsZero():
 			return nil, fmt.Errorf("rail %s: %w", rail.Coin, ErrUncleared)
-		case !within(rail.Added):
+		case rail.Coin != own && !within(rail.Added):
 			uncleared = append(uncleared, rail)
 		}
 	}
