@@ -17,6 +17,8 @@ const (
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.
 	tolerance, cooldown = 3, 10 * time.Second
+	// probeFor is how long nodes that have missed so many may take for the answer that ends it.
+	probeFor = time.Second
 )
 
 // ErrOpen reports a node that was not queried because its circuit breaker is open.
@@ -66,7 +68,7 @@ type record struct {
 	missed time.Time     // when a request was last left unanswered
 	wrong  bool          // enough nodes have contradicted it since Health was last called
 	warned time.Time     // when Doubt last logged it
-	probed time.Time     // when Dead last let a caller find out
+	probed time.Time     // when Dead last asked
 }
 
 func breakerOf(node Node) *breaker {
@@ -140,20 +142,35 @@ func (b *breaker) open() bool {
 	return b.row >= tolerance && b.now().Sub(b.missed) < cooldown
 }
 
-// Dead reports whether every node has missed several requests in a row. Once a second it reports false, so that one
-// caller finds out whether that is over.
-func (n Nodes) Dead() bool {
-	if len(n) == 0 || slices.ContainsFunc(n, func(node Node) bool { return !breakerOf(node).failing() }) {
+// Dead reports whether every node has missed several requests in a row. Once a second one caller asks them again, and
+// waits no longer than probeFor: a process that serves one request at a time would hang with the nodes.
+func (n Nodes) Dead(ctx context.Context) bool {
+	alive := func(node Node) bool { return !breakerOf(node).failing() }
+	if len(n) == 0 || slices.ContainsFunc(n, alive) {
 		return false
 	}
 	b := breakerOf(n[0])
+	if !b.probe() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	_, _ = n.Fees(ctx) // the breakers remember who answered
+	b.mu.Lock()
+	b.probed = b.now()
+	b.mu.Unlock()
+	return !slices.ContainsFunc(n, alive)
+}
+
+// probe reports, once a second, that the caller is to ask.
+func (b *breaker) probe() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.now().Sub(b.probed).Abs() < time.Second {
-		return true
+		return false
 	}
 	b.probed = b.now()
-	return false
+	return true
 }
 
 func (b *breaker) failing() bool {

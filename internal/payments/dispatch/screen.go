@@ -45,6 +45,11 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		return all, cmp.Or(err, refused)
 	})
 	rail, refused := judge(all) // another rail's request may have read them
+	if err == nil && refused != nil && d.rails != nil { // an operator may just have confirmed them
+		if all, err = d.rails.read(ctx); err == nil {
+			rail, refused = judge(all)
+		}
+	}
 	if err = cmp.Or(err, refused, d.strange(ctx, all)); err != nil {
 		err = errors.Join(ErrUnavailable, err)
 	}
@@ -77,7 +82,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead() {
+	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead(ctx) {
 		err = errDead
 	}
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
