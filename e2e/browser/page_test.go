@@ -127,7 +127,7 @@ func (s sandbox) settled(least int) {
 	s.await("every payment made once, for four blocks", `(() => {
 		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
 		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small").textContent)[1]);
-		const settled = document.querySelector("#now.calm") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
+		const settled = document.querySelector("#broken:empty") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
 		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
 		return block >= window.since + 4;
 	})()`, least)
@@ -208,7 +208,7 @@ func TestPage(t *testing.T) {
 
 	s.forEverybody("#rows button", func() {
 		s.click(`[data-break="halt"]`)
-		s.await("what is broken", `!document.querySelector("#now.calm")`)
+		s.await("what is broken", `!document.querySelector("#broken:empty")`)
 	}, func() { s.click("#mend") })
 }
 
@@ -270,7 +270,7 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 	if key := eval[string](s, `document.getElementById("key").value`); key != "order-3" {
 		t.Errorf("after a reload the page proposes %s", key)
 	}
-	s.await("the refused repeat", `[...document.querySelectorAll("#rows .what")].some(e => e.textContent.includes("refused 1 ×"))`)
+	s.await("the refused repeat", `[...document.querySelectorAll("#rows .what")].some(e => e.textContent.includes("2 requests, 1 refused"))`)
 	for _, width := range []int64{1280, 390} {
 		s.sized(width, false)
 		for _, fault := range []string{"cut-commit", "hook-gone"} {
@@ -303,7 +303,7 @@ func many() http.Handler {
 			var rows []pages.Row
 			var lines []pages.Line
 			for n := to - pages.Listed + 1; n <= to; n++ {
-				rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: int64(n), Amount: "1"})
+				rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), Begun: int64(n), Amount: "1"})
 				lines = append(lines, pages.Line{N: n, Text: fmt.Sprint("payment ", n)})
 			}
 			text, _ := json.Marshal(map[string]any{"payments": rows, "lines": lines})

@@ -88,8 +88,6 @@ func TestThePageAnswers(t *testing.T) {
 	assets := factsOf(t, api).Assets
 	early := must.Get(api.Pay(t.Context(), "early", remit.Order{To: payee, Amount: "1"}))(t)
 	early = must.Get(api.Wait(t.Context(), early.TxHash))(t)
-	time.Sleep(1100 * time.Millisecond)
-
 	press := func(key, amount, asset string, times int) (said struct {
 		Replies []struct {
 			Status, N    int
@@ -110,7 +108,7 @@ func TestThePageAnswers(t *testing.T) {
 	}{
 		{"order-1", "1", assets[0].Asset, 1, "201 pending  order-2"},
 		{"order-2", "1", assets[1].Asset, 1, "201 pending  order-3"},
-		{"order-2", "1", assets[0].Asset, 1, "422 idempotency_key_reused "},
+		{"order-2", "1", assets[0].Asset, 1, "422 idempotency_key_reused This Idempotency-Key was used "},
 		{"order-3", "99999999999999", assets[1].Asset, 1, "400 insufficient_funds "},
 		{"order-2", "1", assets[1].Asset, 50, "201 "},
 	} {
@@ -130,7 +128,8 @@ func TestThePageAnswers(t *testing.T) {
 	stream := must.Get(http.Get(api.URL + "/page/events"))(t)
 	defer func() { _ = stream.Body.Close() }()
 	var shown struct {
-		Count    struct{ Asked, Once, Twice, Unpaid, Logs int }
+		Count    struct{ Asked, Once, Twice, Unpaid int }
+		Chains   []struct{ Logs int }
 		Payments []struct {
 			Key, Asset, Answer, Detail string
 			Refusals                   int
@@ -145,12 +144,12 @@ func TestThePageAnswers(t *testing.T) {
 		if isData {
 			must.OK(t, json.Unmarshal([]byte(text), &shown))
 		}
-		if shown.Count.Once == 3 && shown.Count.Logs == 3 && len(shown.Payments) == 4 && shown.Payments[0].At[5] != 0 {
+		if shown.Count.Once == 3 && len(shown.Payments) == 4 && shown.Payments[0].At[5] != 0 {
 			break
 		}
 	}
-	if shown.Count.Asked != 3 || shown.Count.Once != 3 || shown.Count.Logs != 3 {
-		t.Errorf("the page counts %+v", shown.Count)
+	if shown.Count.Asked != 3 || shown.Count.Once != 3 || shown.Chains[0].Logs != 2 || shown.Chains[1].Logs != 1 {
+		t.Errorf("the page counts %+v, on the chains %+v", shown.Count, shown.Chains)
 	}
 	for _, p := range shown.Payments {
 		switch p.Key {

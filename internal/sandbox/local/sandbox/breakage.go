@@ -25,7 +25,7 @@ type breakage struct {
 }
 
 func cutAt(id, label, left, does string, cut fault.Cut) breakage {
-	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
+	return breakage{ID: "cut-" + id, Group: "Kill the next request", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
 		thing: "process", begin: func(s *Sandbox, _ int) error { s.arm(cut); return nil },
 		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}

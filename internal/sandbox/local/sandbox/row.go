@@ -34,7 +34,6 @@ const (
 // A Row is a payment as the page shows it.
 type Row struct {
 	ID       payment.ID    `json:"id"`
-	N        int64         `json:"n"` // rises with the age of the stack: the newest payment has the highest
 	Key      string        `json:"key"`
 	Asset    string        `json:"asset"` // "" while that is not known
 	To       string        `json:"to"`

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,17 +47,16 @@ type count struct {
 	Unpaid  int `json:"unpaid"`
 	Failed  int `json:"failed"`  // unpaid payments that the API reports as failed
 	Unasked int `json:"unasked"` // transfers that no payment asked for
-	Logs    int `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
 }
 
 // A view has the page's contents. Its lock is the sandbox's.
 type view struct {
 	rows      map[payment.ID]*Row
-	order     []*Row
+	order     []*Row // by Begun, once sorted
+	sorted    bool
 	changed   map[payment.ID]bool // to be read from the tables
 	byHash    map[string]payment.ID
 	paid      map[payment.ID]int
-	logs      int
 	lineCount int // so far
 	lines     []Line
 	arrived   int // webhooks so far
@@ -74,6 +74,7 @@ type chainView struct {
 	Asset   string   `json:"asset"`
 	Number  uint64   `json:"number"`
 	Final   uint64   `json:"final"`
+	Logs    int      `json:"logs"`     // Transfer logs out of its wallets; those of a batch are one
 	BaseFee string   `json:"base_fee"` // wei
 	Blocks  []block  `json:"blocks"`
 	Wallets []Wallet `json:"wallets"`
@@ -90,7 +91,7 @@ func (s *Sandbox) logf(kind, format string, args ...any) {
 func (s *Sandbox) rowOf(id payment.ID) *Row {
 	r := s.rows[id]
 	if r == nil {
-		r = &Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
+		r = &Row{ID: id, Begun: s.now().UnixMilli()}
 		s.rows[id], s.order = r, append(s.order, r)
 		s.changed[id] = true
 	}
@@ -192,7 +193,7 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 		}
 	}
 	if p.CreatedAt.Before(s.openedAt) { // the tables alone have its times
-		r.Begun, now = p.CreatedAt.UnixMilli(), -1
+		r.Begun, now, s.sorted = p.CreatedAt.UnixMilli(), -1, false
 		r.At[Prepared] = r.Begun
 		if len(p.Attempts) > 0 {
 			r.At[Committed] = p.Attempts[0].At.UnixMilli()
@@ -250,6 +251,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		for _, id := range r.transfers[n] {
 			s.count(id, n, -1)
 		}
+		r.Logs -= len(r.transfers[n])
 		delete(r.transfers, n)
 		delete(r.hashes, n)
 		replaced++
@@ -265,6 +267,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		ids := paidIn(b, r)
 		r.hashes[b.Number], r.transfers[b.Number] = b.Hash, ids
 		blocks = append(blocks, block{b.Number, len(ids), false})
+		r.Logs += len(ids)
 		for _, id := range ids {
 			s.count(id, b.Number, 1)
 		}
@@ -294,7 +297,6 @@ func paidIn(b devnet.Block, r *rail) (ids []payment.ID) {
 // count adds a transfer of a payment in a block, or takes it away. The caller holds the lock.
 func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	s.paid[id] += by
-	s.logs += by
 	r := s.rows[id]
 	if r == nil {
 		s.changed[id] = true // one of the time before the page, if the tables know it
@@ -348,9 +350,13 @@ type update struct {
 func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{Count: count{Logs: s.logs}, Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
+	u := update{Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
 	for _, r := range s.rails {
 		u.Chains = append(u.Chains, r.chainView)
+	}
+	if !s.sorted {
+		slices.SortStableFunc(s.order, func(a, b *Row) int { return cmp.Compare(a.Begun, b.Begun) })
+		s.sorted = true
 	}
 	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)
