@@ -61,7 +61,7 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.arrived++
 	s.seen[event.ID]++
-	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), string(event.Type), genuine, s.seen[event.ID]})
+	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
 		s.logf("bad", "A webhook arrived with a wrong signature.")

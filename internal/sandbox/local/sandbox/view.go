@@ -15,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Bounds of the page's lists. All payments are counted.
@@ -32,11 +33,11 @@ type block struct {
 
 // An arrival is a webhook that the built-in receiver got.
 type arrival struct {
-	N       int    `json:"n"`
-	At      int64  `json:"at"`
-	Type    string `json:"type"`
-	Genuine bool   `json:"genuine"` // by the Standard Webhooks library
-	Times   int    `json:"times"`   // arrivals of the event so far
+	N       int             `json:"n"`
+	At      int64           `json:"at"`
+	Type    remit.EventType `json:"type"`
+	Genuine bool            `json:"genuine"` // by the Standard Webhooks library
+	Times   int             `json:"times"`   // arrivals of the event so far
 }
 
 // A count is computed from the chains' Transfer logs alone, but for asked and failed.
@@ -65,8 +66,8 @@ type view struct {
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{}, seen: map[string]int{},
-		byHash: map[string]payment.ID{}}
+	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{},
+		seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
 // A chainView is a chain as the page shows it.

@@ -1,18 +1,18 @@
 // A payment's timeline: all that the tables, the nodes and the receiver have of it.
-import { $, make, clock, after, assetOf, steps, decimal, ending } from "./draw.js";
+import { $, make, clock, after, assetOf, steps, decimal, ending, title } from "./draw.js";
 
 const table = (head, lines) => make("table", "", [
   make("thead", "", make("tr", "", head.map((h) => make("th", "", h, { scope: "col" })))),
   make("tbody", "", lines.map((cells) => make("tr", "", cells.map((c, i) => (i ? make("td", "", c) : make("th", "", c, { scope: "row" })))))),
 ]);
-const part = (title, content) => [make("h3", "", title), content];
+const part = (head, content) => [make("h3", "", head), content];
 const none = (text) => make("p", "none", text);
 
 // show opens the timeline of the payment with that id, hash, or key.
 export async function show(find, facts, refuse) {
   const answer = await fetch(`/page/payment?${new URLSearchParams({ find })}`);
   const t = await answer.json();
-  if (!answer.ok) return refuse(t.detail, true);
+  if (!answer.ok) return refuse(`${title(t.detail)}.`);
   const p = t.payment, asset = assetOf(facts, p.asset);
   $("timeline-title").textContent = `${p.key || p.id}: ${ending(p)[1]}`;
   $("timeline-body").replaceChildren(
