@@ -253,7 +253,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 func (s *process) facts(ctx context.Context) (first devnet.Facts, err error) {
 	var assets []devnet.AssetFacts
 	for i, r := range s.rails {
-		facts, err := r.facts(ctx, s.keys.keyedOf(r.Coin()))
+		facts, err := r.facts(ctx, s.keys)
 		if err != nil {
 			return first, err
 		}

@@ -23,8 +23,8 @@ const drawBroken = wire(facts);
 
 // Each part draws itself.
 const parts = {
-  count(c) {
-    drawCount(c);
+  count(c, update) {
+    drawCount(c, update.chains ?? [], facts);
     put($("older"), c.asked > facts.listed ? `The newest ${facts.listed} of ${c.asked.toLocaleString("en")} are listed; all are counted, and any opens by its id, hash or key.` : "");
   },
   chains: (all) => drawChains(all ?? [], facts),
@@ -48,7 +48,7 @@ function later(update) {
 // draw draws the parts that have changed.
 function draw(update) {
   const changed = (name) => drawn[name] !== (drawn[name] = JSON.stringify(update[name]));
-  for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name]);
+  for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name], update);
   if ("broken" in update && changed("broken")) drawBroken(update.broken);
 }
 
