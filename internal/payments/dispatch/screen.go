@@ -44,7 +44,7 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, cmp.Or(err, refused))
 		return all, cmp.Or(err, refused)
 	})
-	rail, refused := judge(all) // another rail's request may have read them
+	rail, refused := judge(all)                         // another rail's request may have read them
 	if err == nil && refused != nil && d.rails != nil { // an operator may just have confirmed them
 		if all, err = d.rails.read(ctx); err == nil {
 			rail, refused = judge(all)
