@@ -50,7 +50,7 @@ func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
 func TestOneKeyTwoRails(t *testing.T) {
 	p := newProcess(t, script{})
 	rails, _ := railsOf(p)
-	register(p, token.Address{7}, wallet.Retired)
+	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), store.Comparison{Ran: p.Now(), Since: p.Now(), Abreast: p.Now()}))
 	if r, err := rails.Send(t.Context(), asked); err != nil || r.Payment.Token != porttest.Rail.Token {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -59,6 +59,8 @@ func TestOneKeyTwoRails(t *testing.T) {
 	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
 		t.Errorf("the same key on another rail: %v", err)
 	}
+	register(p, token.Address{7}, wallet.Retired) // the process has read that there is none
+	p.Pass(2 * time.Second)
 	to := asked
 	to.IdempotencyKey, to.To = "own", token.Address{7}
 	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
