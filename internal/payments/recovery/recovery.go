@@ -76,19 +76,17 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	step(now.checkChain) // or the transfers are of another chain
 	step(now.putBack)
 	step(now.await)
-	step(now.unmark)
+	step(now.noteFound)
 	return now.report, err
 }
 
-// unmark ends the note that the chain had nodes and no rail: the tables lack no payment of it any more. So a run that
-// finds the rail abreast, once its wallets are resumed, lets the others pay.
-func (r *run) unmark(ctx context.Context) error {
-	c := token.Coin{ChainID: r.ChainID}
-	mark, err := r.Store.Compared(ctx, c)
-	if err != nil || r.DryRun || mark.Ran.IsZero() {
-		return err
+// noteFound ends the note that the chain was lost: the tables lack no payment of it any more. So a run that finds the rail
+// abreast, once its wallets are resumed, lets the others pay.
+func (r *run) noteFound(ctx context.Context) error {
+	if r.DryRun {
+		return nil
 	}
-	return r.Store.SetCompared(ctx, c, store.Comparison{Revision: mark.Revision})
+	return store.NoteLost(ctx, r.Store, r.ChainID, time.Time{})
 }
 
 // rules returns the rules of the moment, or why there are none.

@@ -28,6 +28,20 @@ func (c Comparison) Cleared(now time.Time) bool {
 	return c.goesOn(now) && !c.Abreast.IsZero() && !c.Abreast.Before(c.Since)
 }
 
+// NoteLost notes, until a recovery of the chain, that it had nodes and no rail: a rail of it that is added later may have
+// made payments that the tables lack, from wallets that they lack too. The zero time ends the note.
+func NoteLost(ctx context.Context, s interface {
+	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
+	SetCompared(ctx context.Context, rail token.Coin, c Comparison) error
+}, chainID uint64, at time.Time) error {
+	c := token.Coin{ChainID: chainID}
+	note, err := s.Compared(ctx, c)
+	if err != nil || note.Ran.IsZero() == at.IsZero() {
+		return err
+	}
+	return s.SetCompared(ctx, c, Comparison{Ran: at, Revision: note.Revision})
+}
+
 func (c Comparison) goesOn(now time.Time) bool {
 	age := now.Sub(c.Ran)
 	return age >= -Skew && age < ComparedFor

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -12,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // Rails is `remit rails`.
@@ -76,7 +78,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
-	if len(nodes[first.ChainID]) > 0 && !has {
+	again := len(nodes[first.ChainID]) > 0 && !has && len(rules.Rails) > 0
+	if again {
 		text += "Its chain has nodes in the RPC secret already. If the tables were restored to a time before this rail was added, payments " +
 			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
 	}
@@ -85,6 +88,11 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	}
 	made.Consequences = text + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
+		if again { // no run may have come since the tables were restored
+			if err := store.NoteLost(ctx, d.Payments, first.ChainID, time.Now()); err != nil {
+				return change.Answer{}, fmt.Errorf("nothing was changed: %w", err)
+			}
+		}
 		answer, err := stored(ctx)
 		if err == nil && len(c.RPC) > 0 {
 			if err = d.PutRPC(ctx, first.ChainID, c.RPC); err != nil {

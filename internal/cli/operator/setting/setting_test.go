@@ -1,6 +1,8 @@
 package setting_test
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
@@ -113,6 +116,29 @@ func TestApply(t *testing.T) {
 	step("that the file follows", apply("NonceWindow=0 -> NonceWindow=2"), "version 11")
 	step("is the pipeline's too", apply("NonceWindow=0 -> NonceWindow=1"), "version 12")
 	step("keys have versions of their own", "settings history", "keys, version 1, ")
+}
+
+// TestAddALostRail: its chain has nodes, so these tables may have lost its payments, even if no run has found that out yet.
+func TestAddALostRail(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	a.Answer = func(_ *http.Request, action, _ string) string {
+		if action != "GetSecretValue" {
+			return ""
+		}
+		return `{"SecretString":"{\"84532\":{\"urls\":[\"http://a\"]},\"80002\":{\"urls\":[\"http://b\"]}}"}`
+	}
+	lost := func(chain uint64) bool {
+		t.Helper()
+		tables := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
+		return !must.Get(tables.Compared(t.Context(), token.Coin{ChainID: chain}))(t).Ran.IsZero()
+	}
+	for chain, want := range []bool{false, true} {
+		id := []uint64{84532, 80002}[chain]
+		a.Steps([][3]string{{"a rail", fmt.Sprint("rails add --yes ", id), "version 1"}})
+		if lost(id) != want {
+			t.Errorf("rail %d of a chain that has nodes is taken for lost: %t", chain+1, !want)
+		}
+	}
 }
 
 // TestRestoredSettings: those of a restored table hold nothing until they were shown.
