@@ -47,7 +47,7 @@ func newDrill(t *testing.T) *drill {
 	}
 	must.OK(d, started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
 	must.OK(d, started.FillSecrets(t.Context()))
-	must.OK(d, started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
+	must.OK(d, started.Set(t.Context(), func(*settings.Settings) {}))
 
 	// An operator's PATH. Without a terminal to ask on, consent is --yes.
 	program := must.Get(remit())(d)

@@ -134,7 +134,7 @@ func Where(build string) []string {
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, "TraceShare=none", // ministack knows no X-Ray
+		Architecture, "RecipientHoldSeconds=2", "TraceShare=none", // ministack knows no X-Ray
 		fmt.Sprintf("Release=%d", time.Now().UnixMilli()),
 	}
 }
@@ -282,7 +282,7 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 // FillSecrets stores the wallets' keys and the nodes' URLs, registers the wallets, and
 // stores settings, unless they are there already.
 func (s *Stack) FillSecrets(ctx context.Context) error {
-	return errors.Join(s.StoreKeys(ctx), s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
+	return errors.Join(s.StoreKeys(ctx), s.Set(ctx, func(*settings.Settings) {}))
 }
 
 // StoreKeys is FillSecrets without the settings.
@@ -315,11 +315,11 @@ func (s *Stack) StoreKeys(ctx context.Context) error {
 	return err
 }
 
-// Set changes the settings of the tables that the stack uses, of which the first version has a
+// Set changes the settings of the table that the stack uses, of which the first version has a
 // sandbox's settings, and limits.
-func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settings.Keys)) error {
+func (s *Stack) Set(ctx context.Context, change func(*settings.Settings)) error {
 	db := dynamodb.NewFromConfig(s.Administrator())
-	payments, keys := dynamo.NewPayments(db, s.Outputs["PaymentsTableName"]), dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"])
+	payments := dynamo.NewPayments(db, s.Outputs["PaymentsTableName"])
 	rules, err := payments.Rules(ctx)
 	if err != nil {
 		return err
@@ -331,13 +331,7 @@ func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settin
 		v.Version, v.BatchContract = rail.Settings.Version, install.Address()
 		v.Minimum, v.Maximum, v.Daily = token.Units(1), token.Units(1_000_000_000), token.Units(1_000_000_000_000)
 	}
-	k, err := keys.KeySettings(ctx)
-	if err != nil {
-		version := k.Version
-		k = settings.DefaultKeys(false)
-		k.Version = version
-	}
-	change(&v, &k)
-	v.Confirmed, k.Confirmed, v.At, k.At = true, true, time.Now(), time.Now()
-	return errors.Join(payments.SetSettings(ctx, v), keys.SetKeySettings(ctx, k))
+	change(&v)
+	v.Confirmed, v.At = true, time.Now()
+	return payments.SetSettings(ctx, v)
 }
