@@ -139,7 +139,7 @@ def register(aws, refs, facts):
 
 
 def settle(aws, refs):
-    """Stores the settings of payments and of keys, as remit settings set does, and the key of the sample events."""
+    """Stores the settings of payments, as remit settings set does, and the key of the sample events."""
     def put(table, key, **values):
         aws["dynamodb"].put_item(TableName=refs[table], Item=key | {
             "version": {"N": "1"}, "needs": {"N": "1"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
@@ -148,7 +148,6 @@ def settle(aws, refs):
         AmountMinimum="0", AmountMaximum="0", DailyLimit="0", RequireIdempotencyKey="false", SanctionsList="", MaxFeeCapGwei="0",
         NonceWindow="0", MerchantCap="50", Memo="on", RefillToken="", RefillEther="",
         BatchContract="0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d")  # on every chain; the embedded one has it
-    put("ApiKeysTable", {"key_hash": {"S": "settings"}}, KeyCreation="public", RecipientHoldSeconds="2")
     caller = json.loads(open("events/send-payment.json").read())["requestContext"]["authorizer"]
     del caller["principalId"]
     aws["dynamodb"].put_item(TableName=refs["ApiKeysTable"], Item={name: {"S": text} for name, text in (caller | {

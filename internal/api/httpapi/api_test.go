@@ -22,7 +22,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/api/httpapi/httpapitest"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -80,11 +79,6 @@ type api struct {
 	noAssets error // of reading assets
 }
 
-// keySettings returns a source of settings.
-func keySettings(k settings.Keys, err error) func(context.Context) (settings.Keys, error) {
-	return func(context.Context) (settings.Keys, error) { return k, err }
-}
-
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}},
@@ -94,7 +88,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewAddressBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
+	a.book = recipient.NewAddressBook(keyStore, 24*time.Hour, clock)
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
@@ -102,7 +96,7 @@ func newAPI(t *testing.T) *api {
 	a.hooks = &hooks{}
 	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
-		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
+		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), true),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
 		httpapi.IssueAPIKey(a.keys, a.hooks, a.readAssets),
@@ -329,7 +323,7 @@ var steps = map[string]func(*api){
 	"broken dispatch":          refused(errBroken),
 	"the payment is confirmed": (*api).confirm,
 	"the payment fails":        (*api).fail,
-	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {

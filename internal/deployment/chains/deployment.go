@@ -43,6 +43,9 @@ func (d Deployment) Open() (open []error) {
 	return open
 }
 
+// PublicKeys reports whether strangers may make API keys: only where developers play with test money.
+func (d Deployment) PublicKeys() bool { return d.Mode == "test" && d.Environment == "dev" }
+
 // Rail returns the rail that texts describe, by the names of its settings. Where those of the asset are empty the
 // chain's own values hold (Profile.Asset).
 func Rail(texts map[string]string) (settings.Rail, error) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -130,8 +129,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, unmetered{}, time.Now, mathrand.Float64).Deliver
-	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
-	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
+	book := recipient.NewAddressBook(s.tables.keys, recipientHold, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
 	ring := keyring.New(func(wallet token.Address) keyring.Read {
 		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
@@ -152,7 +150,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 		Refiller: func(ctx context.Context, c token.Coin) (settlement.Refiller, error) { return payer.Of(ctx, c) },
 	}, settling)
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
+	if s.handler, err = s.routes(payer, keys, book, events, deliveries, sender); err != nil {
 		return err
 	}
 	if page != nil {
@@ -175,8 +173,7 @@ func (s *process) config(r store.Rail) (stack.Config, error) {
 }
 
 func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *recipient.AddressBook,
-	current func(context.Context) (settings.Keys, error), events *webhook.Publisher, deliveries webhook.Store,
-	sender *guard.Client) (http.Handler, error) {
+	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
@@ -194,7 +191,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	}
 	assets := httpapi.Assets(payer.Assets)
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
-		httpapi.CreateAPIKey(keys, current),
+		httpapi.CreateAPIKey(keys, s.KeyCreation == "public"),
 		httpapi.ListAPIKeys(keys),
 		httpapi.GetOwnAPIKey(keys, s.tables.payments, time.Now),
 		httpapi.IssueAPIKey(keys, events, assets),

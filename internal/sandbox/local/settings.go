@@ -66,6 +66,7 @@ const (
 	// a crash every reservation is an orphan.
 	reservationAge = 5 * time.Second
 	registryAge    = 5 * time.Second // reading the wallets costs nothing here
+	recipientHold  = 2 * time.Second // of a new entry of an address book
 )
 
 // servesPage reports whether the page is served: to this machine only, since its
@@ -140,34 +141,24 @@ func (s *Settings) write(ctx context.Context, t *tables, all rails, log *slog.Lo
 	}
 	for _, c := range all {
 		rail := rules.Rail(c.Coin())
-		initial := s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token, Network: c.Network,
+		flags := s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token, Network: c.Network,
 			Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime})
-		err := replace(ctx, settings.Payments, rail.Settings, rail.Unusable, initial, log, t.payments.SetSettings)
-		if err != nil {
+		changes, was := settings.Payments.Diff(rail.Settings, flags), rail.Settings.Stamp
+		if rail.Unusable != nil && !errors.Is(rail.Unusable, settings.ErrMissing) {
+			return fmt.Errorf("%w; add --fresh to delete them", rail.Unusable)
+		}
+		if rail.Unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
+			for _, c := range changes {
+				log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
+			}
+			continue
+		}
+		flags.Stamp = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
+		if err := t.payments.SetSettings(ctx, flags); err != nil {
 			return err
 		}
 	}
-	keys := settings.DefaultKeys(false)
-	keys.Public = s.KeyCreation == "public"
-	there, unusable := t.keys.KeySettings(ctx)
-	return replace(ctx, settings.APIKeys, there, unusable, keys, log, t.keys.SetKeySettings)
-}
-
-// replace stores the flags' settings unless they are stored, or were changed by a command.
-func replace[T any](ctx context.Context, t settings.Table[T], there T, unusable error, flags T, log *slog.Logger,
-	set func(context.Context, T) error) error {
-	changes, was := t.Diff(there, flags), *t.Stamp(&there)
-	if unusable != nil && !errors.Is(unusable, settings.ErrMissing) {
-		return fmt.Errorf("%w; add --fresh to delete them", unusable)
-	}
-	if unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
-		for _, c := range changes {
-			log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
-		}
-		return nil
-	}
-	*t.Stamp(&flags) = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
-	return set(ctx, flags)
+	return nil
 }
 
 // config returns the flags as the engines read them, without the chain and the

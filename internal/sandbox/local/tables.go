@@ -12,7 +12,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -25,7 +24,6 @@ type tables struct {
 		apikey.Store
 		apikey.Finder
 		recipient.Store
-		settings.KeyStore
 	}
 	payments interface {
 		store.Store

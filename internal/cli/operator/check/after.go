@@ -180,22 +180,21 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	return strings.Join(names, ", "), err
 }
 
-// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.
-func (e *examination) settingsHold(ctx context.Context) (string, error) {
-	if e.Payments == nil {
+// settingsHold finds settings that stop payments.
+func (e *examination) settingsHold(context.Context) (string, error) {
+	if e.Payments == nil || errors.Is(e.noRails, deployed.ErrNoRail) {
 		return "a new stack has none", nil
 	}
-	tables, err := setting.Read(ctx, e.Deployment)
-	harmless := err == nil
+	err, harmless := e.noRails, e.noRails == nil
 	var result []string
-	for _, t := range tables {
-		result = append(result, fmt.Sprintf("%s at version %d", t.Kind, t.Stamp.Version))
-		unfit := cmp.Or(t.Unusable, t.Refused())
-		if unfit == nil && !t.Stamp.Confirmed && e.Mode == "live" {
+	for _, on := range e.rails {
+		result = append(result, fmt.Sprintf("%s at version %d", on.Name(), on.On.Settings.Version))
+		unfit := cmp.Or(on.On.Unusable, setting.Of(on).Refused())
+		if unfit == nil && !on.On.Settings.Confirmed && e.Mode == "live" {
 			unfit = errors.New("not confirmed for this table, which was restored")
 		}
 		if unfit != nil {
-			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind, t.Stamp.Version, unfit))
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", on.Name(), on.On.Settings.Version, unfit))
 			harmless = harmless && !errors.Is(unfit, settings.ErrDamaged) && !errors.Is(unfit, settings.ErrNewer)
 		}
 	}

@@ -32,7 +32,7 @@ type keyCreate struct {
 	Name string `arg:"" help:"The merchant's name."`
 }
 
-// Change makes the key with the operator's rights, so it works also where KeyCreation closes the API's endpoint.
+// Change makes the key with the operator's rights, so it works also where strangers may not make keys.
 func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request(ctx, d)
 	return change.Change{

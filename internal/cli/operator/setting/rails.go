@@ -67,13 +67,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	if err != nil {
 		return none, err
 	}
-	tables := []*Table{ofRail(&on, lost, first)}
-	if all, err := Read(ctx, d); err != nil {
-		return none, err
-	} else if keys := all[len(all)-1]; errors.Is(keys.Unusable, settings.ErrMissing) {
-		tables = append(tables, keys)
-	}
-	made, err := write(&on, tables, false, c.Reason)
+	on.On = lost
+	made, err := write(&on, []*Table{{&on, first}}, false, c.Reason)
 	if err != nil {
 		return none, err
 	}
