@@ -96,15 +96,19 @@ type payment struct {
 	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
-	Asset         string `json:"asset,omitempty" jsonschema:"one of those that limits shows; the default if absent"`
+	Asset         string `json:"asset,omitempty" jsonschema:"name or symbol of one that limits shows; the default if absent, also where the key pays another"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	unit, err := assetOf(ctx, a.api, in.Asset)
-	order := remit.Order{To: in.To, Asset: in.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
+	all, err := assets(ctx, a.api)
+	unit := remit.ListedAsset{}
+	if err == nil {
+		unit, err = assetOf(all, in.Asset)
+	}
+	order := remit.Order{To: in.To, Asset: unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
@@ -241,13 +245,20 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	unit, err := assetOf(ctx, a.api, key.Asset)
-	all, unread := a.api.Assets(ctx)
-	if err = cmp.Or(err, unread); err != nil {
+	all, err := assets(ctx, a.api)
+	if err != nil {
+		return nil, err
+	}
+	unit, err := assetOf(all, key.Asset)
+	if err != nil {
 		return nil, err
 	}
 	if key.Asset != "" {
 		all = []remit.ListedAsset{unit}
+	}
+	var expires any // null: never
+	if !key.ExpiresAt.IsZero() {
+		expires = key.ExpiresAt
 	}
 	whole := func(amount remit.Amount) any { // null: no limit
 		if amount == "" {
@@ -257,7 +268,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	}
 	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
 		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
-		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": key.ExpiresAt,
+		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": expires,
 		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 

@@ -22,18 +22,37 @@ func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
 }
 
-// assetOf returns the asset of that name, or the default one.
-func assetOf(ctx context.Context, c *remit.Client, name string) (remit.ListedAsset, error) {
+// assets returns the assets of the stack, at least one.
+func assets(ctx context.Context, c *remit.Client) ([]remit.ListedAsset, error) {
 	all, err := connect(c.URL, c.Key).Assets(ctx)
+	if err == nil && len(all) == 0 {
+		err = errors.New("there are none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the assets; check --url: %w", err)
+	}
+	return all, nil
+}
+
+// assetOf returns the asset of that name, or of that symbol if no other has it; "" is the default.
+func assetOf(all []remit.ListedAsset, name string) (found remit.ListedAsset, err error) {
+	var have []string
+	n := 0
 	for _, a := range all {
 		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
 			return a, nil
 		}
+		if name != "" && strings.EqualFold(name, a.Token) {
+			found = a
+			n++
+		}
+		have = append(have, fmt.Sprintf("%s on %s is %s", a.Token, a.Network, a.Asset))
 	}
-	if err != nil {
-		return remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	if n != 1 {
+		err = fmt.Errorf("asset %q: %s: %s", name, map[bool]string{true: "there is none of that name", false: "several have that symbol"}[n == 0],
+			strings.Join(have, ", "))
 	}
-	return remit.ListedAsset{}, fmt.Errorf("%s has no asset %q: choose one of GET /assets", c.URL, name)
+	return found, err
 }
 
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack

@@ -29,6 +29,7 @@ type payRow struct {
 	name      string // of the recipient, if the file has a column of it; for the results alone
 	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
 	twin      int    // the line of the first row with the same content; 0 for none
+	asset     remit.ListedAsset
 
 	status  string // "" until the API knows it; see the statuses in pay.go
 	hash    string
@@ -42,8 +43,8 @@ type payRow struct {
 }
 
 // order returns the request of the row.
-func (r *payRow) order(asset string) remit.Order {
-	return remit.Order{Asset: asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
+func (r *payRow) order() remit.Order {
+	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.
@@ -55,41 +56,26 @@ var (
 // referenceLimit is the longest reference that the API takes, in code points.
 const referenceLimit = 128
 
-// readPayments reads a whole file of payments of an asset. bad lists each row that cannot be paid,
-// by line and reason; then rows are not all. An error means that the file as a whole cannot be read.
+// readPayments reads a whole file of payments: of the asset that its column names, else of the one asked for or the
+// default. bad lists each row that cannot be paid, by line and reason; then rows are not all. An error means that the
+// file as a whole cannot be paid.
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
 // many rows before have the same content. It follows from nothing else, so a row keeps its key when the file is
 // renamed, sorted, edited elsewhere, or read on another machine. A reference counts without blanks around it and in
 // Unicode's form NFC, since programs that save a file again change both.
-//
-// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
-func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*payRow, bad []string, err error) {
-	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(file) {
-		return nil, nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
-	}
-	header, _, _ := bytes.Cut(file, []byte("\n"))
-	r := csv.NewReader(bytes.NewReader(file))
-	r.FieldsPerRecord = -1
-	if bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")) {
-		r.Comma = ';'
-	}
-	names, err := r.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
-	}
+func readPayments(file []byte, run, asked string, all []remit.ListedAsset) (rows []*payRow, bad []string, err error) {
+	f, err := payFileOf(file, all)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
+		return nil, nil, err
 	}
-	column, address, amount, err := columnsOf(names)
+	chosen, err := assetOf(all, asked)
 	if err != nil {
 		return nil, nil, err
 	}
 	seen := map[string][]int{} // the lines of the rows with the same content
-	commas, thousands := r.Comma == ';', []string{}
 	for {
-		fields, err := r.Read()
+		fields, err := f.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -99,26 +85,12 @@ func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*pay
 		} else if err != nil {
 			return nil, nil, err
 		}
-		line, _ := r.FieldPos(0)
-		if len(fields) != len(names) {
-			bad = append(bad, fmt.Sprintf("line %d: has %s, and the header %d", line, counted(len(fields), "field"), len(names)))
-			continue
-		}
-		text := strings.TrimSpace(fields[column[amount]])
-		commas = commas || strings.Contains(text, ",")
-		if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
-			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
-				whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
-		}
-		row, err := payRowOf(fields, column, address, amount, asset.Decimals)
-		if i, there := column["asset"]; there && err == nil {
-			err = agrees(strings.TrimSpace(fields[i]), asset)
-		}
+		line, _ := f.FieldPos(0)
+		row, err := f.row(line, fields, chosen)
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
 			continue
 		}
-		row.line = line
 		content := strings.Join([]string{run, row.to.String(), row.amount.String(), row.reference}, "\x00")
 		if before := seen[content]; len(before) > 0 {
 			row.twin = before[0]
@@ -127,21 +99,94 @@ func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*pay
 		seen[content] = append(seen[content], line)
 		rows = append(rows, row)
 	}
-	if commas {
-		bad = append(bad, thousands...)
+	if f.commas {
+		bad = append(bad, f.thousands...)
 	}
 	if len(rows)+len(bad) == 0 {
 		return nil, nil, errors.New("the file has a header and no row; add rows")
 	}
-	return rows, bad, nil
+	if len(bad) == 0 {
+		err = ofOneAsset(rows, map[bool]string{true: chosen.Asset}[asked != ""])
+	}
+	return rows, bad, err
 }
 
-// agrees returns an error if a row names another asset than the run pays.
-func agrees(name string, asset remit.ListedAsset) error {
-	if name == "" && asset.Default || strings.EqualFold(name, asset.Asset) {
-		return nil
+// A payFile is a file of payments behind its header.
+type payFile struct {
+	*csv.Reader
+	names           []string
+	column          map[string]int
+	address, amount string // the names of two columns
+	assets          []remit.ListedAsset
+
+	// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
+	commas    bool
+	thousands []string
+}
+
+func payFileOf(file []byte, assets []remit.ListedAsset) (*payFile, error) {
+	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(file) {
+		return nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
-	return fmt.Errorf("asset %q: this run pays %s; choose with --asset, and give each asset a file", name, asset.Asset)
+	header, _, _ := bytes.Cut(file, []byte("\n"))
+	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file)), assets: assets}
+	f.FieldsPerRecord = -1
+	if f.commas = bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")); f.commas {
+		f.Comma = ';'
+	}
+	var err error
+	if f.names, err = f.Read(); errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
+	} else if err != nil {
+		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
+	}
+	f.column, f.address, f.amount, err = columnsOf(f.names)
+	return f, err
+}
+
+// row reads a row, which is of the chosen asset unless the file has a column of assets.
+func (f *payFile) row(line int, fields []string, chosen remit.ListedAsset) (*payRow, error) {
+	if len(fields) != len(f.names) {
+		return nil, fmt.Errorf("has %s, and the header %d", counted(len(fields), "field"), len(f.names))
+	}
+	text := strings.TrimSpace(fields[f.column[f.amount]])
+	f.commas = f.commas || strings.Contains(text, ",")
+	if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
+		f.thousands = append(f.thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, f.amount, text,
+			whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
+	}
+	var err error
+	if i, there := f.column["asset"]; there {
+		if chosen, err = assetOf(f.assets, strings.TrimSpace(fields[i])); err != nil {
+			return nil, err
+		}
+	}
+	row, err := payRowOf(fields, f.column, f.address, f.amount, chosen.Decimals)
+	if err == nil {
+		row.line, row.asset = line, chosen
+	}
+	return row, err
+}
+
+// ofOneAsset returns an error with the sums unless all rows are of one asset, and of the one asked for if it is named.
+func ofOneAsset(rows []*payRow, asked string) error {
+	var sums []string
+	for len(rows) > 0 {
+		asset, sum, n := rows[0].asset, token.Amount{}, len(rows)
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r *payRow) bool {
+			if r.asset.Asset == asset.Asset {
+				sum, _ = sum.Add(r.amount)
+			}
+			return r.asset.Asset == asset.Asset
+		})
+		if n -= len(rows); len(sums)+len(rows) == 0 && (asked == "" || asked == asset.Asset) {
+			return nil
+		}
+		sums = append(sums, fmt.Sprintf("%s, %s %s (%s)", counted(n, "row"), sum.Tokens(asset.Decimals), asset.Token, asset.Asset))
+	}
+	return fmt.Errorf("nothing was paid: a run pays one asset, and the rows are of these; give each a file, and a name with --run:\n  %s",
+		strings.Join(sums, "\n  "))
 }
 
 // columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.
