@@ -3,7 +3,6 @@ package merchant
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -103,11 +102,7 @@ type payment struct {
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	all, err := assets(ctx, a.api)
-	unit := remit.ListedAsset{}
-	if err == nil {
-		unit, err = assetOf(all, in.Asset)
-	}
+	_, unit, err := assetsOf(ctx, a.api, in.Asset)
 	order := remit.Order{To: in.To, Asset: unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
@@ -152,12 +147,10 @@ func (a *agent) guard(ctx context.Context) error {
 
 // similar answers with the payment for which the API refused one.
 func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error) {
-	var of remit.Problem
-	_ = json.Unmarshal(refusal.Body, &of)
-	p, err := a.api.Get(ctx, of.TxHash)
+	p, err := a.api.Get(ctx, refusal.TxHash)
 	next := "This call paid nothing: a payment of the same amount to this address has another intent. "
 	if err != nil {
-		p, next = remit.Payment{TxHash: of.TxHash}, next+"It could not be read. "
+		p, next = remit.Payment{TxHash: refusal.TxHash}, next+"It could not be read. "
 	} else {
 		next += meaning(p)
 	}
@@ -245,20 +238,12 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := assets(ctx, a.api)
-	if err != nil {
-		return nil, err
-	}
-	unit, err := assetOf(all, key.Asset)
+	all, unit, err := assetsOf(ctx, a.api, key.Asset)
 	if err != nil {
 		return nil, err
 	}
 	if key.Asset != "" {
 		all = []remit.ListedAsset{unit}
-	}
-	var expires any // null: never
-	if !key.ExpiresAt.IsZero() {
-		expires = key.ExpiresAt
 	}
 	whole := func(amount remit.Amount) any { // null: no limit
 		if amount == "" {
@@ -268,7 +253,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	}
 	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
 		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
-		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": expires,
+		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
 		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 

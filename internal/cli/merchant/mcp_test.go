@@ -211,7 +211,7 @@ func TestAgentTools(t *testing.T) {
 		t.Error(text)
 	}
 	d := &desk{posts: []string{"201 " + made("0x1", "250", "")}}
-	for i, of := range [][2]string{{"b", "Accepted"}, {"eurc", "Accepted"}, {"c", "none of that name"}} {
+	for i, of := range [][2]string{{"b", "Accepted"}, {"eurc", "Accepted"}, {"c", "name one of a"}} {
 		name, want := of[0], of[1]
 		text := d.serve(t).call("pay", fmt.Sprintf(`{"intent":"i","to":%q,"amount":"2.50","asset":%q}`, alice, name))
 		if !strings.Contains(text, want) || len(d.posted) != min(i, 1)+1 || !strings.HasSuffix(d.posted[min(i, 1)], "b") {

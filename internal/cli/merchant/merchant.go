@@ -22,35 +22,28 @@ func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
 }
 
-// assets returns the assets of the stack, at least one.
-func assets(ctx context.Context, c *remit.Client) ([]remit.ListedAsset, error) {
-	all, err := connect(c.URL, c.Key).Assets(ctx)
-	if err == nil && len(all) == 0 {
-		err = errors.New("there are none")
+// assetsOf returns the assets of the stack, and that of a name; see assetOf.
+func assetsOf(ctx context.Context, c *remit.Client, name string) (all []remit.ListedAsset, one remit.ListedAsset, err error) {
+	if all, err = connect(c.URL, c.Key).Assets(ctx); err != nil {
+		return nil, one, fmt.Errorf("reading the assets; check --url: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the assets; check --url: %w", err)
-	}
-	return all, nil
+	one, err = assetOf(all, name)
+	return all, one, err
 }
 
 // assetOf returns the asset of that name, or of that symbol if no other has it; "" is the default.
 func assetOf(all []remit.ListedAsset, name string) (found remit.ListedAsset, err error) {
-	var have []string
-	n := 0
+	have, n := []string{}, 0
 	for _, a := range all {
 		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
 			return a, nil
+		} else if strings.EqualFold(name, a.Token) {
+			found, n = a, n+1
 		}
-		if name != "" && strings.EqualFold(name, a.Token) {
-			found = a
-			n++
-		}
-		have = append(have, fmt.Sprintf("%s on %s is %s", a.Token, a.Network, a.Asset))
+		have = append(have, fmt.Sprintf("%s (%s on %s)", a.Asset, a.Token, a.Network))
 	}
 	if n != 1 {
-		err = fmt.Errorf("asset %q: %s: %s", name, map[bool]string{true: "there is none of that name", false: "several have that symbol"}[n == 0],
-			strings.Join(have, ", "))
+		err = fmt.Errorf("asset %q: name one of %s", name, strings.Join(have, ", "))
 	}
 	return found, err
 }

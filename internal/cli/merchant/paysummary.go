@@ -46,9 +46,12 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 	return t
 }
 
+// tokens is as "12.5 USDC".
+func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals) + " " + p.coin.Token }
+
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
-	text := fmt.Sprintf("%s, %s %s", counted(t.rows, "row"), t.sum.Tokens(p.coin.Decimals), p.coin.Token)
+	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
 	first, last := t.first.Format(time.DateOnly), t.last.Format(time.DateOnly)
 	switch {
 	case t.last.IsZero():
@@ -93,7 +96,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	if p.Batch {
 		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
-	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), fresh.largest.Tokens(p.coin.Decimals), batches)
+	largest := fresh.largest.Tokens(p.coin.Decimals)
+	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), largest, batches)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
@@ -134,7 +138,7 @@ func (p *payout) repeats() (lines []string) {
 		default:
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s %s to %s", r.line, earlier, r.amount.Tokens(p.coin.Decimals), p.coin.Token, r.to))
+		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s to %s", r.line, earlier, p.tokens(r.amount), r.to))
 	}
 	return lines
 }
