@@ -440,12 +440,11 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 		k.open.note(key, func(a *attempts) { a.paid = true })
 		other.Stored = &found.Data[0]
 	}
-	switch p := other.Stored; {
-	case p == nil || !same(other.Asked, *p):
-	case other.Asked.Asset != "":
-		return *p, nil
-	default: // of the default asset? The API knows
-		made, err := k.post(key, body, false)
+	if p := other.Stored; p != nil && same(other.Asked, *p) {
+		if other.Asked.Asset != "" {
+			return *p, nil
+		}
+		made, err := k.post(key, body, false) // of the default asset? The API knows
 		if newer, is := errors.AsType[*Refused](err); !is {
 			return made, err
 		} else if newer.Code != "idempotency_key_reused" {

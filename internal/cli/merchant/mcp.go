@@ -3,7 +3,6 @@ package merchant
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,15 +95,15 @@ type payment struct {
 	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
-	Asset         string `json:"asset,omitempty" jsonschema:"one of those that limits shows; the default if absent"`
+	Asset         string `json:"asset,omitempty" jsonschema:"name or symbol of one that limits shows; the default if absent, also where the key pays another"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	unit, err := assetOf(ctx, a.api, in.Asset)
-	order := remit.Order{To: in.To, Asset: in.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
+	_, unit, err := assetsOf(ctx, a.api, in.Asset)
+	order := remit.Order{To: in.To, Asset: unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
@@ -148,12 +147,10 @@ func (a *agent) guard(ctx context.Context) error {
 
 // similar answers with the payment for which the API refused one.
 func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error) {
-	var of remit.Problem
-	_ = json.Unmarshal(refusal.Body, &of)
-	p, err := a.api.Get(ctx, of.TxHash)
+	p, err := a.api.Get(ctx, refusal.TxHash)
 	next := "This call paid nothing: a payment of the same amount to this address has another intent. "
 	if err != nil {
-		p, next = remit.Payment{TxHash: of.TxHash}, next+"It could not be read. "
+		p, next = remit.Payment{TxHash: refusal.TxHash}, next+"It could not be read. "
 	} else {
 		next += meaning(p)
 	}
@@ -241,9 +238,8 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	unit, err := assetOf(ctx, a.api, key.Asset)
-	all, unread := a.api.Assets(ctx)
-	if err = cmp.Or(err, unread); err != nil {
+	all, unit, err := assetsOf(ctx, a.api, key.Asset)
+	if err != nil {
 		return nil, err
 	}
 	if key.Asset != "" {
@@ -257,7 +253,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	}
 	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
 		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
-		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": key.ExpiresAt,
+		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
 		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 
