@@ -13,7 +13,7 @@ export function wire(facts) {
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
-    said(what.do === "pay" ? "Asking…" : ""); // now: a slow answer must not clear what a later button said
+    if (what.do === "pay") said("Asking…");
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
@@ -98,7 +98,7 @@ export function wire(facts) {
       button.setAttribute("aria-pressed", String(b.id in broken));
       put(button.lastChild, b.id in broken ? b.does : b.text);
     }
-    const now = facts.breakages.filter((b) => b.id in broken).map((b) => (b.group in notes ? `killed ${b.label}` : b.label));
+    const now = facts.breakages.filter((b) => b.id in broken).map((b) => (b.group in notes ? `the next request is killed ${b.label}` : b.label));
     put($("broken"), now.length ? `Broken now: ${now.join(", ")}.` : "");
   };
 }
