@@ -150,7 +150,7 @@ func (s *Settler) passes(ctx context.Context, r *run, shared *round, wallets wal
 			_, done := r.compared.Load(registered.ID)
 			missing = !done
 		}
-		err := p.handle(ctx, r.by, missing)
+		err := p.handle(ctx, r.by, missing, r.resting)
 		if err == nil || p.seen != nil {
 			r.memories.Store(registered.ID, p.remember(err))
 		}

@@ -85,6 +85,50 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRests: a run ends, and frees the wallet, once all that is pending is mined and the final block is five minutes
+// behind. It goes on for a payment that came before the wallet was free.
+func TestRests(t *testing.T) {
+	const block, near, far = 12 * second, 19, 20 // blocks above number 9
+	mines := func(key string) func(w *world) error {
+		return func(w *world) error {
+			p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", key)})
+			w.paid(p, p.TxHash)
+			return nil
+		}
+	}
+	mined, another := mines("a"), func(w *world) error { w.commit("b", 0); return nil }
+	ends := func(w *world) error { w.final = 5; return nil }
+	for name, test := range map[string]struct {
+		lag    uint64
+		script script
+		waits  []time.Duration
+	}{
+		"at once":                      {far, script{"Account#1": mined}, nil},
+		"once it is mined":             {far, script{"Account#2": mined}, []time.Duration{block, 0}},
+		"not while the block is near":  {near, script{"Account#1": mined, "Head#2": ends}, []time.Duration{block}},
+		"not while one is not counted": {far, breaks("Publish#1").With("Account#1", mined).With("Head#2", ends), []time.Duration{block}},
+		"not while another came":       {far, script{"Account#1": mined, "Claim#2": another, "Account#2": mines("b")}, []time.Duration{block, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.script)
+			w.commit("a", minute)
+			w.pooled, w.final, w.lag, w.named = 2, 4, test.lag, true
+			if _, err := w.settler.Run(t.Context(), "run"); err != nil && name != "not while one is not counted" {
+				t.Error(err)
+			}
+			if !slices.Equal(w.waits, test.waits) {
+				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.Calls)
+			}
+			if free, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !free || err != nil {
+				t.Errorf("the wallet is not free: %v", err)
+			}
+			for call := range test.script {
+				t.Errorf("%s was not called: %v", call, w.Calls)
+			}
+		})
+	}
+}
+
 // TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
 // or none wait, and no other pause does.
 func TestOutOfGas(t *testing.T) {

@@ -117,12 +117,12 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.Rules(rail.Settings), nil
 }
 
-// Run makes a round about once a block until nothing is pending or its time is over. by names the
-// run in its claims on wallets. The report counts the work done even if the last round ended in an
-// error: a wallet that fails does not hold up the others, and the next round tries it again.
+// Run makes a round about once a block until nothing is pending, all that is pending rests, or its time is over. by
+// names the run in its claims on wallets. The report counts the work done even if the last round ended in an error: a
+// wallet that fails does not hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total, patient := Report{}, true
-	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load()}
+	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load(), resting: true}
 	defer func() {
 		if run.compared != nil {
 			s.storeComparison(ctx, run)
@@ -155,7 +155,9 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
 		case round.Busy || err != nil:
-			patient = true
+			patient, run.resting = true, false
+		case round.Resting > 0 && !run.resting:
+			run.resting, pause = true, 0 // one more, which ends the claims
 		case round.ClaimedElsewhere && patient:
 			// Another run claims a wallet. If that was killed, its claim ends within claimTime.
 			patient, pause = false, claimTime
@@ -210,6 +212,7 @@ type run struct {
 	changed  bool              // known.Silent is not stored yet
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
+	resting  bool              // a round ends the claims on wallets that rest: none was busy in the last one
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 

@@ -40,6 +40,7 @@ type world struct {
 
 	mined    uint64                       // transactions of the wallet
 	final    uint64                       // highest final block
+	lag      uint64                       // how many blocks are above number 9
 	settled  uint64                       // transactions of the wallet that are final; 0: those of w.receipts, once block 5 is
 	pooled   uint64                       // the count with the node's pool
 	price    uint64                       // base fee
@@ -306,7 +307,7 @@ func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
 }
 
 func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
-	return chain.Head{Number: 9, Final: w.final}, nil
+	return chain.Head{Number: 9 + w.lag, Final: w.final}, nil
 }
 
 func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
