@@ -151,16 +151,13 @@ def rail(facts, block_time):
 
 
 def settle(aws, refs, own):
-    """Stores the rail and the settings of keys, as remit rails add does, and the key of the sample events."""
-    def put(table, key, **values):
-        aws["dynamodb"].put_item(TableName=refs[table], Item=key | {
-            "version": {"N": "1"}, "needs": {"N": "1"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
-            "who": {"S": "tools/local-services"}, "reason": {"S": ""}, "values": {"M": {k: {"S": v} for k, v in values.items()}}})
-    put("PaymentsTable", {
+    """Stores the rail, as remit rails add does, and the key of the sample events."""
+    aws["dynamodb"].put_item(TableName=refs["PaymentsTable"], Item={
         "pk": {"S": "rails"}, "sk": {"S": "01"}, "asset": {"S": f"eip155:{own['ChainId']}/erc20:{own['TokenAddress']}"},
         "token_symbol": {"S": own["TokenSymbol"]}, "token_decimals": {"N": own["TokenDecimals"]},
-        "added_at": {"S": "2026-01-01T00:00:00.000000000Z"}}, **own)
-    put("ApiKeysTable", {"key_hash": {"S": "settings"}}, KeyCreation="public", RecipientHoldSeconds="2")
+        "added_at": {"S": "2026-01-01T00:00:00.000000000Z"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
+        "version": {"N": "1"}, "needs": {"N": "1"}, "who": {"S": "tools/local-services"}, "reason": {"S": ""},
+        "values": {"M": {name: {"S": value} for name, value in own.items()}}})
     caller = json.loads(open("events/send-payment.json").read())["requestContext"]["authorizer"]
     del caller["principalId"]
     aws["dynamodb"].put_item(TableName=refs["ApiKeysTable"], Item={name: {"S": text} for name, text in (caller | {
