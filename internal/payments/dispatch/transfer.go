@@ -18,7 +18,7 @@ type Transfer struct {
 	Key      string // not empty; coins move at most once under it
 	Mode     string // "test" or "live"
 	From, To token.Address
-	Ether    bool         // of ether, in wei; else of the stack's token
+	Ether    bool         // of ether, in wei; else of the rail's token
 	Amount   token.Amount // zero: everything spendable, less feeRoom; with Call nothing
 	Call     []byte       // call data for the contract To, sent with the ether; nil: a transfer
 	Why      string       // shown in books

@@ -77,7 +77,7 @@ type Parts struct {
 	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
 }
 
-// A Settler settles the payments of one chain.
+// A Settler settles the payments of one rail.
 type Settler struct {
 	stack.Config
 	Parts

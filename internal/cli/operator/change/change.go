@@ -35,8 +35,8 @@ type Line interface {
 	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
 }
 
-// A Railed line is of the rail of a wallet; of the zero address: of the rail that --rail names.
-type Railed interface{ Of() token.Address }
+// A railed line is of the rail of a wallet; of the zero address: of the rail that --rail names.
+type railed interface{ Of() token.Address }
 
 // A Change describes the effect of a command.
 type Change struct {
@@ -71,7 +71,7 @@ func Answered(err error, json any, text string) (Answer, error) {
 
 // Run finds the change, and makes it if the operator agrees. Its answer is shown also beside an error.
 func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
-	if line, ok := any(c.Line).(Railed); ok {
+	if line, ok := any(c.Line).(railed); ok {
 		var err error
 		if d, err = d.Of(ctx, line.Of()); err != nil {
 			return err
