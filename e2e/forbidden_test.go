@@ -45,10 +45,8 @@ func TestForbidden(t *testing.T) {
 		{"storing a payment in a transaction", payers, putTogether(payments, "pk", "payment#pay_x")},
 		{"reading a payment", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListApiKeys ListTransactions",
 			by(dynamodb.NewFromConfig, (*dynamodb.Client).GetItem, &dynamodb.GetItemInput{TableName: payments, Key: in("pk", "payment#pay_x")})},
-		{"reading payments by a query", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListApiKeys ListTransactions",
-			query(payments, "wallet#1")},
-		{"reading the rails", "SendPayment SendPayments CheckReceipts RefillWallets GetTransaction ListApiKeys ListTransactions GetBalance " +
-			"CreateRecipient IssueApiKey", query(payments, "rails")},
+		{"reading payments by a query", payers + " CheckReceipts ListTransactions", query(payments, "wallet#1")},
+		{"reading the rails", payers + " CheckReceipts ListTransactions GetBalance CreateRecipient IssueApiKey", query(payments, "rails")},
 		{"charging a merchant's day", payers, update(payments, "pk", "merchant#x")},
 		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,
 			&dynamodb.ScanInput{TableName: payments})},

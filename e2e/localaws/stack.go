@@ -276,8 +276,12 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 // AddRail adds a chain as a rail whose nodes are at url, then its wallets, by the commands that an operator uses. Its
 // limits are wide ones.
 func (s *Stack) AddRail(ctx context.Context, c *devnet.Chain, url string) error {
+	network := "devnet"
+	if c != s.Chain {
+		network += fmt.Sprint("-", c.ID())
+	}
 	err := s.Run(ctx, s.Remit, "rails", "add", strconv.FormatUint(c.ID(), 10), "--stack", StackName, "--token", c.Token().Contract.String(),
-		"--rpc", url, "--yes", "--reason", "localaws", "Network=devnet", fmt.Sprint("ConfirmationRule=", ConfirmationRule),
+		"--rpc", url, "--yes", "--reason", "localaws", "Network="+network, fmt.Sprint("ConfirmationRule=", ConfirmationRule),
 		fmt.Sprint("BlockTime=", BlockTime), "BatchContract="+install.Address().String(), "AmountMinimum=1", "AmountMaximum=1000000000",
 		"DailyLimit=1000000000000")
 	for _, w := range c.Wallets() {

@@ -493,15 +493,16 @@ func TestDead(t *testing.T) {
 			t.Error("a node that answers counts as dead")
 		}
 		for range 3 {
+			time.Sleep(time.Second)
 			for _, want := range []time.Duration{time.Second, 0, 0} {
 				began := time.Now()
 				if !dead.Dead(t.Context()) || time.Since(began) != want {
 					t.Errorf("a caller waits %v, not %v, or finds nodes alive", time.Since(began), want)
 				}
 			}
-			time.Sleep(time.Second)
 		}
 		hang.takes = always(usual)
+		time.Sleep(time.Second)
 		for range 2 {
 			if dead.Dead(t.Context()) {
 				t.Error("nodes that answer again count as dead")

@@ -35,20 +35,20 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		}
 		return rail, d.Refused(rail.Settings)
 	}
-	all, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (store.Rules, error) {
+	read := func(ctx context.Context) (store.Rules, error) {
 		if d.rails != nil {
 			return d.rails.read(ctx)
 		}
 		all, err := d.Store.Rules(ctx)
 		rail, refused := judge(all)
 		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, cmp.Or(err, refused))
-		return all, cmp.Or(err, refused)
-	})
-	rail, refused := judge(all)                         // another rail's request may have read them
-	if err == nil && refused != nil && d.rails != nil { // an operator may just have confirmed them
-		if all, err = d.rails.read(ctx); err == nil {
-			rail, refused = judge(all)
-		}
+		return all, err
+	}
+	all, err := d.rules.Get(ctx, d.Now(), read)
+	rail, refused := judge(all)
+	if err == nil && refused != nil { // an operator may have confirmed them since
+		all, err = read(ctx)
+		rail, refused = judge(all)
 	}
 	if err = cmp.Or(err, refused, d.strange(ctx, all)); err != nil {
 		err = errors.Join(ErrUnavailable, err)
