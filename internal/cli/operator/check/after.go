@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -163,19 +164,20 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	if errors.Is(e.noRails, deployed.ErrNoRail) {
 		return "", fixed("remit rails add CHAIN --rpc https://…", "the stack has no rail, and pays nothing")
 	}
-	nodes, err := e.RPC(ctx)
-	if err = cmp.Or(e.noRails, err); err != nil {
+	nodes, unread := e.RPC(ctx)
+	all, err := e.Payments.Rules(ctx) // also without the rails that --rail leaves out
+	if err = cmp.Or(e.noRails, unread, err); err != nil {
 		return "", err
 	}
 	var names []string
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
-		delete(nodes, on.ChainID)
 	}
-	delete(nodes, 0)
 	for id := range nodes {
-		err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as after a restore of the tables: "+
-			"nothing new is paid", id))
+		if id > 0 && !slices.ContainsFunc(all.Rails, func(r store.Rail) bool { return r.Coin.ChainID == id }) {
+			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as after a restore of the tables: "+
+				"nothing new is paid", id))
+		}
 	}
 	return strings.Join(names, ", "), err
 }

@@ -144,8 +144,9 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		reports, text = append(reports, r.recovered), text+r.text(r.on)
 	}
 	if differ && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then " +
-			"run remit wallet resume --all")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused, and other rails wait too: check the payments above, of " +
+			"which the chain is right, and tell the merchants, who may pay one that reads failed again under another key; then run " +
+			"remit wallet resume --all, which lets every rail pay")
 	}
 	return change.Answer{JSON: reports, Text: text}, err
 }

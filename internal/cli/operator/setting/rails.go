@@ -78,6 +78,10 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		text += "Its chain has nodes in the RPC secret already. If the tables were restored to a time before this rail was added, payments " +
 			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
 	}
+	if len(rules.Rails) > 0 {
+		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until each is set: remit merchants "+
+			"limit mer_… --asset %s.\n", first.Coin())
+	}
 	if len(c.RPC) == 0 && len(nodes[first.ChainID]) == 0 {
 		text += fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
 	}
