@@ -33,7 +33,7 @@ type Settings struct {
 	ChainSettings
 
 	RPC           []string        `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
-	Token         []token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc. Each of several has one --rpc and one --wallet-file."`
+	Token         []token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc; several: each of its node and file."`
 	WalletFile    string          `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
 	BatchContract token.Address   `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
 
@@ -171,18 +171,18 @@ func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *
 // config returns the flags as the engines read them, without the chain and the
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
-	switch outside, tokens := len(s.RPC) > 0, len(s.Token); {
+	switch outside, named := len(s.RPC) > 0, len(s.Token) > 0; {
 	case len(s.Rail) > 2 || len(s.Rail) == 2 && (outside || s.Rail[0] == s.Rail[1]):
 		return stack.Config{}, errors.New("name each --rail once, and with --rpc none: its nodes are one rail")
 	case s.Fresh && (outside || s.DynamoDB == ""):
 		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; use it with --dynamodb and " +
 			"without --rpc")
-	case !outside && (tokens > 0 || s.WalletFile != "" || !s.BatchContract.IsZero()):
+	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; " +
 			"remove --token, --wallet-file and --batch-contract, or add --rpc")
-	case tokens > 1 && (len(s.RPC) != tokens || strings.Count(s.WalletFile, ",")+1 != tokens):
-		return stack.Config{}, errors.New("each --token has one --rpc and one --wallet-file; give as many, in the same order, with commas")
-	case outside && (tokens == 0 || s.WalletFile == ""):
+	case len(s.Token) > 1 && (len(s.RPC) != len(s.Token) || strings.Count(s.WalletFile, ",")+1 != len(s.Token)):
+		return stack.Config{}, errors.New("each --token has one --rpc and one --wallet-file; give as many, in order, with commas")
+	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc lacks a token or wallets; add --token ADDRESS and --wallet-file FILE, which remit chain prints")
 	}
 	if s.KeyCreation == "" {
