@@ -21,7 +21,7 @@ import (
 // MCP is `remit mcp`, a server of the Model Context Protocol on standard input and output.
 type MCP struct {
 	URL string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key string `env:"REMIT_API_KEY" help:"API key to use, whose limits are the agent's. ps shows it; the variable is safer."`
+	Key string `env:"REMIT_API_KEY" help:"API key with the agent's limits. ps shows it; the variable is safer."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
 }
@@ -75,7 +75,7 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days.")
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
-	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
+	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). They cannot be changed here.")
 	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
 	return s
 }
@@ -111,8 +111,8 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		err = a.guard(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its "+
-			"intent: %w", err)
+		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then "+
+			"call pay again with its intent: %w", err)
 	}
 	p, err := a.api.Pay(ctx, in.Intent, order)
 	refusal, refused := errors.AsType[*remit.Refused](err)
@@ -122,9 +122,9 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		return a.similar(ctx, refusal)
 	case refused:
 		return nil, fmt.Errorf("this call started nothing: %w", refusal)
-	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
-		return answer(*reused.Stored, "This call paid nothing more: the intent has this payment. "+meaning(*reused.Stored)+
-			" It is NOT as you asked: ask the user, and do not invent another intent.")
+	case is && reused.Stored != nil: // if nil, it is unsigned or unreadable, and may be made
+		return answer(*reused.Stored, "This call paid nothing more: the intent has this payment. "+
+			meaning(*reused.Stored)+" It is NOT as you asked: ask the user, and do not invent another intent.")
 	case err != nil:
 		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
 	}
@@ -161,7 +161,7 @@ func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
 // nothingMoved reports that the payment is final and paid nobody.
 func nothingMoved(p remit.Payment) bool {
-	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
+	return p.Status == "failed" && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
 }
 
 // pays reports whether the payment, or an entry of the batch, has that recipient.
@@ -197,7 +197,7 @@ func (a *agent) find(ctx context.Context, in struct {
 		case p == nil:
 			return map[string]any{"next": "Nothing is stored for this intent; a request of the last minute may still pay. To pay, call pay."}, nil
 		case !signed(p):
-			return map[string]any{"next": "The payment of this intent is under way: call pay with the same intent."}, nil
+			return map[string]any{"next": "This intent's payment is under way: call pay with the same intent."}, nil
 		}
 		return answer(*p, meaning(*p))
 	}
@@ -251,10 +251,11 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		}
 		return tokens(amount, unit.Decimals)
 	}
-	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
-		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
-		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
-		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
+	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
+		"max_amount": whole(key.MaxAmount), "daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount,
+		"repeat_guard_seconds": key.RepeatGuardSeconds,
+		"expires_at":           map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
+		"used_today":           map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {

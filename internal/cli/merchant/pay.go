@@ -27,7 +27,7 @@ type Pay struct {
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
-	Asset       string        `help:"What to pay, if the file does not say; the default if empty. A run pays one asset."`
+	Asset       string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
 	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
@@ -185,8 +185,8 @@ func (p *payout) read(ctx context.Context) error {
 		sums = append(sums, fmt.Sprintf("%s, %s %s (%s)", counted(n, "row"), totals[a].Tokens(a.Decimals), a.Token, a.Asset))
 	}
 	slices.Sort(sums)
-	return fmt.Errorf("%s: nothing was paid: a run pays one asset, and the rows are of these; give each a file, and a name "+
-		"with --run:\n  %s", p.File, strings.Join(sums, "\n  "))
+	return fmt.Errorf("%s: nothing was paid: a run pays one asset, and the rows are of these; give each a file "+
+		"and a --run:\n  %s", p.File, strings.Join(sums, "\n  "))
 }
 
 // each calls a function with the rows of each group, several groups at once, and shows how many rows of the file are
@@ -359,7 +359,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 			return value, err
 		}
 		wanted := wait
-		if seconds, _ := strconv.ParseUint(open.Last.Header.Get("Retry-After"), 10, 20); seconds > 0 { // 12 days at most
+		if seconds, _ := strconv.ParseUint(open.Last.Header.Get("Retry-After"), 10, 20); seconds > 0 { // 12 days
 			wanted = time.Duration(seconds) * time.Second
 		}
 		if time.Now().Add(wanted).After(end) {
@@ -385,15 +385,15 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" })
 	then := ""
 	if before.rows > 0 {
-		then = fmt.Sprintf("; paid now: %s, %s; before: %s", counted(now.rows, "row"), p.tokens(now.sum), before.text(p))
+		then = "; paid now: " + counted(now.rows, "row") + ", " + p.tokens(now.sum) + "; before: " + before.text(p)
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &NothingNew{fmt.Sprintf("nothing new: %s, paid before; another payout needs a name of its own (--run)", before.text(p))}
+			return &NothingNew{"nothing new: " + before.text(p) + ", paid before; another payout needs a name of its own (--run)"}
 		}
 		all := p.of(func(*payRow) bool { return true })
-		words := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
-		_, err := fmt.Fprintf(out, "%s confirmed, %s%s; %s has the hashes\n", words, p.tokens(all.sum), then, p.results())
+		are := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
+		_, err := fmt.Fprintf(out, "%s confirmed, %s%s; %s has the hashes\n", are, p.tokens(all.sum), then, p.results())
 		return err
 	}
 	advice := then + "; " + p.results() + " has each"

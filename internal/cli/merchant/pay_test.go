@@ -137,7 +137,7 @@ func TestPayAssets(t *testing.T) {
 		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
 		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
 		{plain, "--asset=dai", `asset "dai": name one of `},
-		{plain, "", `nothing was paid.* this run pays EURC, ` + all[1].Asset + `: to pay USDC, give this payout a name of its own with --run`},
+		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; pay USDC under another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
 	} {
 		out, err := run(t, row[0], api.URL, api.Key, slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })...)

@@ -114,7 +114,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, err
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run pays %s, %s: to pay %s, give this payout a name of its own with --run", one.Token, one.Asset, p.coin.Token)
+			return nil, fmt.Errorf("this run pays %s (%s); pay %s under another --run", one.Token, one.Asset, p.coin.Token)
 		}
 		stored = append(stored, one)
 	}

@@ -243,7 +243,7 @@ func TestPayBatchesStops(t *testing.T) {
 		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
 			want: `2 refused`, keys: 1},
 		"a run of another asset": {file: upTo(0, 2), find: answers{say(200, `{"data":[{"asset":"eip155:1/erc20:0x1","token":"DAI","tx_hash":"0x07"}]}`)},
-			want: `nothing was paid.*this run pays DAI, eip155:1/erc20:0x1: to pay USDC, give`},
+			want: `nothing was paid.*this run pays DAI .eip155:1/erc20:0x1.; pay USDC`},
 		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
 			want: `this one can pay no row`, keys: 1},
 		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},

@@ -134,7 +134,7 @@ func payFileOf(file []byte) (*payFile, error) {
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
 	} else if err != nil {
-		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
+		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in line 1: address,amount", err)
 	}
 	f.column, f.address, f.amount, err = columnsOf(names)
 	return f, err

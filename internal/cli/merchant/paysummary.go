@@ -69,11 +69,11 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
 	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  paid before     %s; not paid again: if this is another payout, give it a name with --run\n", paid.text(p))
+		fmt.Fprintf(out, "  paid before     %s; not paid again: name another payout with --run\n", paid.text(p))
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
-		fmt.Fprintf(out, "  failed before   %s, not tried again: for another try, use another reference, or a file of its own "+
-			"with --run\n", counted(failed, "row"))
+		fmt.Fprintf(out, "  failed before   %s, not tried again: use another reference, or a file of its own with "+
+			"--run\n", counted(failed, "row"))
 	}
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)

@@ -52,10 +52,13 @@ func (all rails) of(c token.Coin) *rail {
 func (s *process) open(ctx context.Context, n int, config stack.Config) (err error) {
 	r := &rail{Config: config, urls: s.RPC}
 	s.rails = append(s.rails, r)
-	contract := s.Token
+	var contract token.Address
 	var texts []string
-	if len(s.RPC) > 0 {
-		texts, err = keysIn(s.WalletFile)
+	if file := s.WalletFile; len(s.RPC) > 0 {
+		if contract = s.Token[n]; len(s.Token) > 1 {
+			r.urls, file = s.RPC[n:n+1], strings.Split(file, ",")[n]
+		}
+		texts, err = keysIn(file)
 	} else if r.embedded, err = s.ChainSettings.start(ctx, s.embedded(n), s.log); err == nil {
 		r.urls, contract = []string{r.embedded.URL()}, r.embedded.Token().Contract
 		for _, w := range r.embedded.Wallets() {

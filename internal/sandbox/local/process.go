@@ -61,7 +61,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if s.servesPage() {
 		s.page = sandbox.New(time.Now, log)
 	}
-	for n := range s.Rail {
+	for n := range max(len(s.Rail), len(s.Token)) {
 		if err == nil {
 			err = s.open(ctx, n, config)
 		}

@@ -32,10 +32,10 @@ type Settings struct {
 
 	ChainSettings
 
-	RPC           []string      `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
-	Token         token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile    string        `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or of remit chain."`
-	BatchContract token.Address `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
+	RPC           []string        `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
+	Token         []token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc; several: each of its node and file."`
+	WalletFile    string          `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
+	BatchContract token.Address   `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
 
 	DynamoDB string `name:"dynamodb" placeholder:"URL" help:"Keep everything in DynamoDB at this URL, not in memory."`
 	Fresh    bool   `help:"With --dynamodb: empty the tables first."`
@@ -164,7 +164,7 @@ func (s *Settings) write(ctx context.Context, t *tables, all rails, log *slog.Lo
 // config returns the flags as the engines read them, without the chain and the
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
-	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
+	switch outside, named := len(s.RPC) > 0, len(s.Token) > 0; {
 	case len(s.Rail) > 2 || len(s.Rail) == 2 && (outside || s.Rail[0] == s.Rail[1]):
 		return stack.Config{}, errors.New("name each --rail once, and with --rpc none: its nodes are one rail")
 	case s.Fresh && (outside || s.DynamoDB == ""):
@@ -173,6 +173,8 @@ func (s *Settings) config() (stack.Config, error) {
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; " +
 			"remove --token, --wallet-file and --batch-contract, or add --rpc")
+	case len(s.Token) > 1 && (len(s.RPC) != len(s.Token) || strings.Count(s.WalletFile, ",")+1 != len(s.Token)):
+		return stack.Config{}, errors.New("each --token has one --rpc and one --wallet-file; give as many, in order, with commas")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc lacks a token or wallets; add --token ADDRESS and --wallet-file FILE, which remit chain prints")
 	}
