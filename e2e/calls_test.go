@@ -49,7 +49,7 @@ type sent struct {
 	Body          []byte `json:"body"`
 }
 
-// An ask is what a call asks of IAM, and the answer of the local AWS.
+// An ask is a question of a call to IAM, and the answer of the local AWS.
 type ask struct {
 	who, action, resource string
 	partitions            []string // that DynamoDB is to write or read

@@ -139,7 +139,7 @@ type trade struct {
 	wrong  []string
 
 	full    string         // the key of a merchant that has paid its daily limit
-	refused map[string]int // by what the limits refuse
+	refused map[string]int // by the limit
 	failed  int            // requests that were answered 5xx, and repeated
 	last    error          // of these, and of the limits'
 }
