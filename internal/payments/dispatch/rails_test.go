@@ -76,6 +76,16 @@ func TestOneKeyTwoRails(t *testing.T) {
 			t.Errorf("a request for %v at another rail's dispatcher: %v", asset, err)
 		}
 	}
+	late := asked
+	late.IdempotencyKey = "late"
+	rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
+	if _, err := rails.Send(t.Context(), late); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("a chain has nodes and no rail: %v", err)
+	}
+	p.Must(p.Tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 3, Token: euro.Token, Network: "new"})))
+	if _, err := rails.Send(t.Context(), late); err != nil {
+		t.Errorf("it has got a rail since this process read them: %v", err)
+	}
 	closed := asked
 	closed.IdempotencyKey = "closed"
 	p.Set(func(s *settings.Settings) { s.Closed = true })
@@ -114,21 +124,28 @@ func TestOthersCleared(t *testing.T) {
 		wallets []token.Address // registered, the first has a record
 		paid    token.Address
 		pays    bool
+		alone   bool // the tables end with the process
 	}{
-		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true},
-		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
-		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
-		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false},
+		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true, false},
+		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false, false},
+		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true, false},
+		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
 		"a wallet is suspected": {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false,
-			[]token.Address{seven}, token.Address{}, false},
-		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false},
-		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false},
-		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false},
+			[]token.Address{seven}, token.Address{}, false, false},
+		"its wallets are unknown":                                 {ahead, nil, false, nil, token.Address{}, false, false},
+		"a wallet has paid, by no record":                         {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
+		"another chain has nodes and no rail":                     {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
+		"it is ahead, and these tables are of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script{})
 			rails, down := railsOf(p, c.chains...)
-			nodes := rails.Wiring.Nodes
+			nodes, config := rails.Wiring.Nodes, rails.Config
+			rails.Config = func(r store.Rail) (stack.Config, error) {
+				made, err := config(r)
+				made.Ephemeral = c.alone
+				return made, err
+			}
 			rails.Wiring.Nodes = func(of stack.Config) chain.Provider {
 				if of.ChainID == 1 || c.down {
 					return nodes(of)

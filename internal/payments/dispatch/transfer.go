@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -67,9 +68,7 @@ func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, err
 func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
 	do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
 	s, err := d.begin(ctx)
-	if err != nil {
-		return payment.Payment{}, err
-	}
+	s.refused = cmp.Or(err, s.refused) // a stored payment answers
 	return do(s, ctx, t)
 }
 

@@ -296,8 +296,13 @@ func TestSeries(t *testing.T) {
 // TestAnotherRail: a crashed handler's reservation waits until the other rail is cleared, and a run notes its beginning
 // before it asks a node: a rail whose nodes hang would look like one without runs.
 func TestAnotherRail(t *testing.T) {
-	for cleared, want := range map[bool]int{true: 1, false: 0} {
+	for _, c := range []struct {
+		cleared, ephemeral bool
+		want               int
+	}{{true, false, 1}, {false, false, 0}, {false, true, 1}} {
+		cleared, want := c.cleared, c.want
 		w := newWorld(t, script{})
+		w.settler.Ephemeral = c.ephemeral
 		other := settings.Default(settings.Rail{ChainID: 2, Token: token.Token{Contract: token.Address{2}, Symbol: "EURC"}, Network: "other"})
 		w.Must(w.Tables.SetSettings(t.Context(), other))
 		w.reserve("a", minute)
@@ -405,6 +410,24 @@ func TestARestoredNonce(t *testing.T) {
 		report, _ := w.settler.Run(ctx, "run")
 		if cancel(); report.Reservations != 0 {
 			t.Errorf("%s: %d reservations were finished", name, report.Reservations)
+		}
+	}
+}
+
+// TestALostRail: a run notes a chain that has nodes and no rail, once there is a rail.
+func TestALostRail(t *testing.T) {
+	w := newWorld(t, script{})
+	parts := w.settler.Parts
+	parts.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 3}, nil }
+	for of, lost := range map[uint64]bool{1: false, 3: true} {
+		for range 2 {
+			must.Get(settlement.NewRails(settlement.Wiring{
+				Config: func(store.Rail) (stack.Config, error) { return w.settler.Config, nil },
+				Nodes:  func(stack.Config) chain.Provider { return w },
+			}, parts).Run(t.Context(), "run"))(t)
+		}
+		if note := must.Get(w.Tables.Compared(t.Context(), token.Coin{ChainID: of}))(t); note.Ran.IsZero() == lost {
+			t.Errorf("chain %d: %+v", of, note)
 		}
 	}
 }
