@@ -37,12 +37,12 @@ type Recovery struct {
 
 // A Report counts the acts of a Recovery.
 type Report struct {
-	Noops   int          // nonces used up; in a dry run, the most that would be
-	Known   int          // transfers of payments that the tables have
-	Stored  int          // payments put back
-	Sum     token.Amount // of those, in the token's smallest unit
-	Foreign []chain.Hash // transfers without the id of a payment
-	Differ  []payment.ID // payments that the tables know otherwise than the chain
+	Noops   int          `json:"nonces_used_up"`       // in a dry run, the most that would be
+	Known   int          `json:"payments_known"`       // transfers of payments that the tables have
+	Stored  int          `json:"payments_put_back"`    // that the tables lacked
+	Sum     token.Amount `json:"amount_put_back"`      // of those, in the token's smallest unit
+	Foreign []chain.Hash `json:"transfers_without_id"` // of a payment
+	Differ  []payment.ID `json:"payments_that_differ"` // that the tables know otherwise than the chain
 }
 
 // A run is one Run of a Recovery.

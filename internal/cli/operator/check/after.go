@@ -33,22 +33,15 @@ func (e *examination) isClosed(context.Context) (string, error) {
 	return p["Environment"] + ", " + p["Mode"] + " mode", open
 }
 
-// hasCanary finds a stack in production whose next deployment takes all payments at once.
-func (e *examination) hasCanary(context.Context) (string, error) {
-	p := e.Account.Parameters
-	if p["Canary"] == "false" && p["Environment"] == "prod" {
-		return "", errors.New("the parameter Canary is false: a bad version gets all payments at once, and nothing takes it back")
+// inProduction returns a check for a parameter that stands in production as a sandbox may have it.
+func (e *examination) inProduction(name, sandbox, risk string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		p := e.Account.Parameters
+		if p[name] == sandbox && p["Environment"] == "prod" {
+			return "", fmt.Errorf("the parameter %s is %s: %s", name, sandbox, risk)
+		}
+		return name + "=" + p[name], nil
 	}
-	return "Canary=" + p["Canary"], nil
-}
-
-// isReserved finds a stack in production whose functions share all concurrency.
-func (e *examination) isReserved(context.Context) (string, error) {
-	p := e.Account.Parameters
-	if p["Size"] == "sandbox" && p["Environment"] == "prod" {
-		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments")
-	}
-	return "Size=" + p["Size"], nil
 }
 
 // tablesAreKept finds tables without backups or protection, as after a restore.
@@ -175,8 +168,8 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	}
 	for id := range nodes {
 		if id > 0 && !slices.ContainsFunc(all.Rails, func(r store.Rail) bool { return r.Coin.ChainID == id }) {
-			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as after a restore of the tables: "+
-				"nothing new is paid", id))
+			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
+				"after a restore of the tables: nothing new is paid", id))
 		}
 	}
 	return strings.Join(names, ", "), err

@@ -152,7 +152,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
 	for check, want := range map[string]string{
 		"closed":                  "BAD A main network and Environment=prod move real money",
-		"reserved concurrency":    "BAD the Size is sandbox",
+		"reserved concurrency":    "BAD the parameter Size is sandbox",
 		"rails":                   "BAD the RPC secret has nodes of chain 10, of which there is no rail",
 		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
 		"wallet 0x01000000":       "BAD holds 0 ether",

@@ -67,8 +67,8 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
 		}
 		if status == "" && len(e.Stack) > LongestName {
-			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its functions and roles; "+
-				"choose one of at most %d", len(e.Stack), LongestName)
+			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its "+
+				"functions and roles; choose one of at most %d", len(e.Stack), LongestName)
 		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
@@ -142,8 +142,8 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	if free >= wanted {
 		return result, nil
 	}
-	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda "+
-		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
+	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda --quota-code "+
+		"L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
 }
 
 // topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.

@@ -236,8 +236,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
 		source = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn)
-		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
-			c.EndedIn, name)
+		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+
+			"cannot be undone.", c.EndedIn, name)
 	}
 	_, err = source.All(ctx) // or it cannot be read
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
@@ -273,8 +273,9 @@ func endedAnswer(ended []string) change.Answer {
 // ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
-	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
-		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.KeyCache)
+	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds "+
+		"after: it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack,
+		d.KeyCache)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
 		for ended := []string{}; ; {
 			keys, err := registry(d).List(ctx, c.Merchant)

@@ -20,8 +20,8 @@ import (
 type Rails struct {
 	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
 	List  list                   `cmd:"" help:"List the rails; the first is the default."`
-	Close change.Command[closes] `cmd:"" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
-	Open  change.Command[opens]  `cmd:"" help:"Take them again." example:"usdc@base"`
+	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
+	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
 }
 
 // closing is the risk of closing a rail.
@@ -79,8 +79,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
 	}
 	if len(rules.Rails) > 0 {
-		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until each is set: remit merchants "+
-			"limit mer_… --asset %s.\n", first.Coin())
+		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
+			"each is set: remit merchants limit mer_… --asset %s.\n", first.Coin())
 	}
 	if len(c.RPC) == 0 && len(nodes[first.ChainID]) == 0 {
 		text += fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
@@ -190,26 +190,15 @@ func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, text)
 }
 
-// A switching is the command line of a command that closes a rail or opens it.
-type switching struct {
+// closes closes a rail, or opens it.
+type closes struct {
 	Name   string `arg:"" help:"The rail: such as usdc@base, or its number."`
 	Reason string `help:"Why, for the history."`
+	Closed string `hidden:"" default:"${closed}"`
 }
-
-func (c switching) set(ctx context.Context, d *deployed.Deployment, value string) (change.Change, error) {
-	on := *d
-	on.Rail = c.Name
-	return set{Values: []string{"Closed=" + value}, Reason: c.Reason}.Change(ctx, &on)
-}
-
-type closes struct{ switching }
 
 func (c closes) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.set(ctx, d, "true")
-}
-
-type opens struct{ switching }
-
-func (c opens) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.set(ctx, d, "false")
+	on := *d
+	on.Rail = c.Name
+	return set{Values: []string{"Closed=" + c.Closed}, Reason: c.Reason}.Change(ctx, &on)
 }

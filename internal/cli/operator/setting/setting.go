@@ -219,8 +219,8 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 
 // row is a version as JSON, with the changes that it made.
 func row(s settings.Settings, changes []map[string]any) map[string]any {
-	of := map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who, "reason": s.Why,
-		"values": settings.Payments.Encode(s)}
+	of := map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
+		"reason": s.Why, "values": settings.Payments.Encode(s)}
 	if changes != nil {
 		of["changes"] = changes
 	}

@@ -212,8 +212,8 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
 			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the " +
-		"key, payments can be made twice."
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has " +
+		"the key, payments can be made twice."
 	return change.Change{
 		Consequences: consequences,
 		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },

@@ -118,8 +118,8 @@ func askSecret(prompt string) ([]byte, error) {
 }
 
 func adds(d *deployed.Deployment, kind string) string {
-	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
-		"else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
+	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and "+
+		"gas.\nNobody else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
 }
 
 // add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
@@ -190,8 +190,8 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 			if r.NextNonce != nil {
 				next = fmt.Sprint(*r.NextNonce)
 			}
-			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs,
-				r.Token.Tokens(on.Asset.Decimals), r.Paused)
+			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations,
+				r.PendingTxs, r.Token.Tokens(on.Asset.Decimals), r.Paused)
 		}
 		return err
 	})
