@@ -28,7 +28,8 @@ import (
 )
 
 // TestExplorer opens /docs in a browser as a person does: sends a payment by "Try it out" with the key that is filled
-// in, and reads it back. It shows remit's version, and is dark where the machine is. The page asks no other server than the stack for anything.
+// in, and reads it back. It shows remit's version, and is dark where the machine is. The page asks no other server than
+// the stack for anything.
 func TestExplorer(t *testing.T) {
 	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
@@ -66,9 +67,10 @@ func TestExplorer(t *testing.T) {
 	}
 	t.Logf("the page at the end: %s", tab.screenshot())
 	s := sandbox{tab, api.URL}
-	built := strings.TrimPrefix(strings.TrimSpace(string(must.Get(exec.CommandContext(t.Context(), remit, "--version").Output())(t))), "remit ")
-	if shown := show(tab, "reading the version", chromedp.Text(chromedp.CSS(`.info .title .version`))); strings.TrimSpace(shown) != built {
-		t.Errorf("the page is of version %q, remit of %q", shown, built)
+	built := must.Get(exec.CommandContext(t.Context(), remit, "--version").Output())(t)
+	version := show(tab, "reading the version", chromedp.Text(chromedp.CSS(`.info .title .version`)))
+	if "remit "+strings.TrimSpace(version) != strings.TrimSpace(string(built)) {
+		t.Errorf("the page is of version %s, this is %s", version, built)
 	}
 	for _, dark := range []bool{false, true} {
 		s.sized(390, dark)

@@ -152,7 +152,7 @@ func (s sandbox) settled(least int) {
 	eval[bool](s, "delete window.since")
 	s.await("every payment made once, for four blocks", `(() => {
 		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
-		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small").textContent)[1]);
+		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small")?.textContent)?.[1] ?? 0);
 		const settled = document.querySelector("#broken:empty") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
 		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
 		return block >= window.since + 4;

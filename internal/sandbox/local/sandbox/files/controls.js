@@ -44,7 +44,7 @@ export function wire(facts) {
   }
 
   const ordinary = "0x2222222222222222222222222222222222222222";
-  const behaviours = { revert: "fails: the token reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
+  const behaviours = { revert: "fails: it reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
   $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
   $("to").value = ordinary;
   $("asset").append(...facts.assets.map((a) => make("option", "", a.symbol, { value: a.asset })));
@@ -70,12 +70,10 @@ export function wire(facts) {
     if ($("key").value === order.key) $("key").value = told.unused;
     curl();
   });
-  $("do-again").addEventListener("click", () => pay(last, 1));
-  $("do-fifty").addEventListener("click", () => pay(last, 50));
-  $("copy").addEventListener("click", async () => { await navigator.clipboard.writeText($("curl").textContent); said("Copied."); });
+  for (const [id, times] of [["do-again", 1], ["do-fifty", 50]]) $(id).addEventListener("click", () => pay(last, times));
+  $("copy").addEventListener("click", () => navigator.clipboard.writeText($("curl").textContent).then(() => said("Copied.")));
 
-  $("mend").addEventListener("click", () => act({ do: "mend" }));
-  $("settle").addEventListener("click", () => act({ do: "settle" }));
+  for (const id of ["mend", "settle"]) $(id).addEventListener("click", () => act({ do: id }));
 
   const notes = { "Kill the next request": "Its process ends there, as by SIGKILL, and its client gets no answer." };
   const wide = matchMedia("(min-width: 901px)").matches;
@@ -85,7 +83,7 @@ export function wire(facts) {
     $("breakages").append(box);
     for (const b of facts.breakages.filter((b) => b.group === group)) {
       const button = make("button", "", [title(b.label), make("small")], { type: "button", "data-break": b.id, "aria-pressed": "false" });
-      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1", id: "depth" });
+      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1" });
       button.addEventListener("click", () => act({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
       buttons.set(b.id, button);
       box.append(depth ? make("div", "depth", [button, make("label", "", ["Blocks", depth])]) : button);

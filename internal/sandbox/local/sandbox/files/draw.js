@@ -62,8 +62,8 @@ export function drawChains(chains, facts) {
       make("ol", "blocks", (c.blocks ?? []).map((b) => {
         const state = b.replaced ? "replaced" : b.number <= c.final ? "final" : "open";
         const line = !b.replaced && b.number === c.final ? " line" : "";
-        const says = `Block ${b.number}, ${b.replaced ? "replaced" : state === "final" ? "final" : "not final yet"}, ${b.paid} transfers`;
-        return make("li", state + line, [String(b.number), ...(b.paid ? [make("b", "", `${b.paid}`)] : [])], { title: says });
+        const says = `Block ${b.number}, ${state === "open" ? "not final yet" : state}, ${b.paid} transfers`;
+        return make("li", state + line, [`${b.number}`, make("b", "", b.paid ? `${b.paid}` : "")], { title: says });
       }), { "aria-label": `The newest blocks of ${asset.symbol}, the newest last` }),
     ]);
   }));
@@ -117,8 +117,8 @@ export function drawPayments(payments, facts, open) {
       rows.set(p.id, row);
     }
     if (row.li.begun !== p.begun) {
+      $("rows").insertBefore(row.li, [...$("rows").children].find((li) => li.begun <= p.begun) ?? null);
       row.li.begun = p.begun;
-      $("rows").insertBefore(row.li, [...$("rows").children].find((li) => li.begun <= p.begun && li !== row.li) ?? null);
     }
     const [name, what, end, track] = row.button.children;
     put(name, p.key || p.id);
@@ -142,7 +142,7 @@ export function drawPayments(payments, facts, open) {
 
 // drawLines adds the items that are new on top of a list and keeps it short.
 export function drawLines(list, items, most, make) {
-  for (const item of items.filter((i) => i.n > Number(list.dataset.last ?? 0))) list.prepend(make(item));
-  list.dataset.last = items.at(-1)?.n ?? 0;
+  for (const item of (items ?? []).filter((i) => i.n > Number(list.dataset.last ?? 0))) list.prepend(make(item));
+  list.dataset.last = items?.at(-1)?.n ?? 0;
   while (list.children.length > most) list.lastChild.remove();
 }

@@ -17,7 +17,7 @@ function open(find) {
   found("");
   return show(find, facts, found).catch(() => found("The stack does not answer."));
 }
-$("search").addEventListener("submit", (e) => { e.preventDefault(); if ($("find").value) open($("find").value.trim()); });
+$("search").addEventListener("submit", (e) => { e.preventDefault(); open($("find").value.trim()); });
 
 const drawBroken = wire(facts);
 
@@ -30,8 +30,8 @@ const parts = {
   chains: (all) => drawChains(all ?? [], facts),
   steps: drawSteps,
   payments: (all) => drawPayments(all ?? [], facts, open),
-  lines: (all) => drawLines($("log"), all ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
-  arrivals: (all) => drawLines($("hooks"), all ?? [], 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
+  lines: (all) => drawLines($("log"), all, 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
+  arrivals: (all) => drawLines($("hooks"), all, 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
     make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""])),
 };
 let drawn = {}; // the text of each part
