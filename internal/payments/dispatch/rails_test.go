@@ -124,15 +124,15 @@ func TestOthersCleared(t *testing.T) {
 		pays    bool
 		alone   bool // the tables end with the process
 	}{
-		"cleared, and down now":                                   {nil, nil, true, []token.Address{seven}, seven, true, false},
-		"not in this series":                                      {ahead, nil, true, []token.Address{seven}, token.Address{}, false, false},
-		"but its nodes answer":                                    {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true, false},
-		"it is ahead":                                             {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
-		"a wallet is suspected":                                   {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false, false},
-		"its wallets are unknown":                                 {ahead, nil, false, nil, token.Address{}, false, false},
-		"a wallet has paid, by no record":                         {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
-		"another chain has nodes and no rail":                     {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
-		"it is ahead, and these tables are of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
+		"cleared, and down now":               {nil, nil, true, []token.Address{seven}, seven, true, false},
+		"not in this series":                  {ahead, nil, true, []token.Address{seven}, token.Address{}, false, false},
+		"but its nodes answer":                {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true, false},
+		"it is ahead":                         {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
+		"a wallet is suspected":               {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false, false},
+		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false, false},
+		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
+		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
+		"ahead, tables of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script{})
