@@ -139,7 +139,8 @@ func TestAheadUnasked(t *testing.T) {
 		honest := of(7)
 		honest.atNonce, honest.lost = chain.Hash{1}, 1
 		all := nodes(honest, of(5), of(5))
-		if got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:answers], token.Address{1}, 5); got != want || sure {
+		got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:answers], token.Address{1}, 5)
+		if got != want || sure {
 			t.Errorf("%d answers: %d, %t, want %d", answers, got, sure, want)
 		}
 	}

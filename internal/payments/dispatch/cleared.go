@@ -51,27 +51,16 @@ func (d sending) othersCleared(ctx context.Context) error {
 // is nothing to compare: the tables may have lost them.
 func (d *Dispatcher) compareCleared(ctx context.Context) error {
 	wallets, err := d.Store.Wallets(ctx, d.Coin())
-	if err == nil && len(wallets) == 0 {
-		err = store.ErrUncleared
-	}
-	if err != nil {
-		return err
-	}
-	nodes, err := d.Nodes.Nodes(ctx)
-	if err != nil {
-		return err
+	nodes, none := d.Nodes.Nodes(ctx)
+	if err = cmp.Or(err, none); err != nil || len(wallets) == 0 {
+		return cmp.Or(err, store.ErrUncleared)
 	}
 	s := sending{Dispatcher: d, Nodes: nodes}
 	for _, r := range wallets.Working(true) {
-		if err := s.compare(ctx, r); err != nil {
-			return err
-		}
-		w, err := s.record(ctx, r)
-		if err == nil && w.Suspect() {
-			err = store.ErrUncleared
-		}
-		if err != nil {
-			return err
+		err := s.compare(ctx, r)
+		w, unread := s.record(ctx, r)
+		if err = cmp.Or(err, unread); err != nil || w.Suspect() {
+			return cmp.Or(err, store.ErrUncleared)
 		}
 	}
 	for _, r := range wallets.Working(false) {

@@ -132,10 +132,10 @@ func TestOthersCleared(t *testing.T) {
 		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
 		"a wallet is suspected": {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false,
 			[]token.Address{seven}, token.Address{}, false, false},
-		"its wallets are unknown":                                 {ahead, nil, false, nil, token.Address{}, false, false},
-		"a wallet has paid, by no record":                         {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
-		"another chain has nodes and no rail":                     {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
-		"it is ahead, and these tables are of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
+		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false, false},
+		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
+		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
+		"ahead, tables of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script{})
