@@ -95,7 +95,7 @@ type payment struct {
 	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
-	Asset         string `json:"asset,omitempty" jsonschema:"name or symbol of one that limits shows; the default if absent, also where the key pays another"`
+	Asset         string `json:"asset,omitempty" jsonschema:"its name or symbol in limits; the default if absent"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }

@@ -23,11 +23,12 @@ func connect(url, key string) *remit.Client {
 }
 
 // assetsOf returns the assets of the stack, and that of a name; see assetOf.
-func assetsOf(ctx context.Context, c *remit.Client, name string) (all []remit.ListedAsset, one remit.ListedAsset, err error) {
-	if all, err = connect(c.URL, c.Key).Assets(ctx); err != nil {
-		return nil, one, fmt.Errorf("reading the assets; check --url: %w", err)
+func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
+	all, err := connect(c.URL, c.Key).Assets(ctx)
+	if err != nil {
+		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
 	}
-	one, err = assetOf(all, name)
+	one, err := assetOf(all, name)
 	return all, one, err
 }
 

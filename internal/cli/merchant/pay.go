@@ -182,7 +182,8 @@ func (p *payout) read(ctx context.Context) error {
 	}
 	var sums []string
 	for a, n := range counts {
-		sums = append(sums, fmt.Sprintf("%s, %s %s (%s)", counted(n, "row"), totals[a].Tokens(a.Decimals), a.Token, a.Asset))
+		sum := totals[a].Tokens(a.Decimals) + " " + a.Token
+		sums = append(sums, fmt.Sprintf("%s, %s (%s)", counted(n, "row"), sum, a.Asset))
 	}
 	slices.Sort(sums)
 	return fmt.Errorf("%s: nothing was paid: a run pays one asset, and the rows are of these; give each a file "+
