@@ -36,7 +36,7 @@ var remit string
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
 
-// names are functions that find what a person sees by its name: a button, the field of a label, a counter.
+// names are functions that find a button, the field of a label, or a counter by the name that a person reads.
 const names = `
 	const named = name => [...document.querySelectorAll("button")]
 		.find(e => e.checkVisibility() && (e.ariaLabel ?? e.innerText.split("\n")[0]) === name);

@@ -178,7 +178,11 @@ func (r *rail) facts(ctx context.Context, keys *vault) (devnet.Facts, error) {
 			Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals}},
 		BlockTimeSeconds: r.BlockTime.Seconds(),
 	}
-	for _, w := range slices.SortedFunc(maps.Keys(keys.keyed()), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) }) {
+	of := keys.keyed()
+	for _, w := range slices.SortedFunc(maps.Keys(of), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) }) {
+		if of[w] != r.Coin() {
+			continue
+		}
 		views, err := r.nodes.Views(ctx, w, r.Token.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err
