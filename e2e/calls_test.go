@@ -49,7 +49,7 @@ type sent struct {
 	Body          []byte `json:"body"`
 }
 
-// An ask is what a call asks of IAM, and the answer of the local AWS.
+// An ask is a question of a call to IAM, and the answer of the local AWS.
 type ask struct {
 	who, action, resource string
 	partitions            []string // that DynamoDB is to write or read
@@ -95,6 +95,7 @@ func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
 
 var (
 	application = regexp.MustCompile(`\bapp/(\S+)`)
+	ofPartition = regexp.MustCompile(`^pk = (:\w+)`)
 	digits      = regexp.MustCompile(`[0-9A-Fa-f]`)
 	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms",
 		"secretsmanager": "secretsmanager"}
@@ -130,7 +131,8 @@ func (c *calls) record(r *http.Request, body []byte, allowed bool) {
 	}
 	var in struct {
 		TableName, IndexName, QueueUrl, SecretId, KeyId string
-		Item, Key                                       item
+		Item, Key, ExpressionAttributeValues            item
+		KeyConditionExpression                          string
 		RequestItems                                    map[string]json.RawMessage
 		TransactItems                                   []map[string]struct {
 			TableName string
@@ -173,7 +175,11 @@ func (c *calls) record(r *http.Request, body []byte, allowed bool) {
 		resource += "/index/" + in.IndexName
 	}
 	if len(in.RequestItems) == 0 && len(in.TransactItems) == 0 {
-		note(operation, resource, append(in.Item.partition(), in.Key.partition()...))
+		partitions := append(in.Item.partition(), in.Key.partition()...)
+		if asked := ofPartition.FindStringSubmatch(in.KeyConditionExpression); asked != nil {
+			partitions = append(partitions, fmt.Sprint(in.ExpressionAttributeValues[asked[1]]["S"]))
+		}
+		note(operation, resource, partitions)
 	}
 }
 

@@ -318,7 +318,6 @@ func TestOperatorsRights(t *testing.T) {
 		"put audit": audits, "put in a transaction audit": audits,
 		"put denied": rules, "put in a transaction denied": rules, "delete denied": rules,
 		"put rails": rules, "put in a transaction rails": rules, "delete rails": rules,
-		"put settings#1": rules, "put in a transaction settings#1": rules, "delete settings#1": rules,
 	})...)
 	for _, who := range []struct {
 		role string

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/e2e/localaws"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 
@@ -36,18 +35,9 @@ const variables = "SINCE RESTORED AT EXISTING"
 // newDrill deploys the template as for production.
 func newDrill(t *testing.T) *drill {
 	t.Helper()
-	needsCloud(t)
-	config, calls := recorded(t.TempDir())
-	started := must.Get(localaws.Start(t.Context(), config))(t)
-	t.Cleanup(func() { _ = started.Close() })
-	d := &drill{T: t, s: &stack{started, calls}, state: filepath.Join(t.TempDir(), "variables")}
-	build := filepath.Join(scratch, "build") // the other tests' build, if they came first
-	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
-		must.OK(d, started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
-	}
-	must.OK(d, started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
-	must.OK(d, started.FillSecrets(t.Context()))
-	must.OK(d, started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
+	started, build := another(t, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...)
+	d := &drill{T: t, s: started, state: filepath.Join(t.TempDir(), "variables")}
+	must.OK(d, started.AddRail(t.Context(), started.Chain, started.Chain.URL()))
 
 	// An operator's PATH. Without a terminal to ask on, consent is --yes.
 	program := must.Get(remit())(d)

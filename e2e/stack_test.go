@@ -48,9 +48,10 @@ func needsCloud(t *testing.T) {
 }
 
 // recorded says how to start a cloud below dir that records functions' calls.
-func recorded(dir string) (localaws.Config, *calls) {
+func recorded(dir string) (localaws.Config, *calls, error) {
 	calls := &calls{seen: map[right]bool{}, sent: map[string]sent{}, asks: map[string]ask{}}
-	return localaws.Config{Root: root, Dir: dir, Progress: os.Stderr, Between: calls.start}, calls
+	program, err := remit()
+	return localaws.Config{Root: root, Dir: dir, Remit: program, Progress: os.Stderr, Between: calls.start}, calls, err
 }
 
 // deployed is the one stack of this test binary. The gateway caches the authorizer's answers for
@@ -58,7 +59,10 @@ func recorded(dir string) (localaws.Config, *calls) {
 var deployed = sync.OnceValues(func() (*stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	config, calls := recorded(scratch)
+	config, calls, err := recorded(scratch)
+	if err != nil {
+		return nil, err
+	}
 	s, err := localaws.Deploy(ctx, config)
 	if err != nil {
 		return nil, err
@@ -66,6 +70,23 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 	onPaper = calls.onPaper
 	return &stack{s, calls}, s.Reauthorize(ctx, 2)
 })
+
+// another deploys the template on a cloud of its own, without a rail, and returns the directory of the build too: the
+// other tests', if they came first.
+func another(t *testing.T, parameters ...string) (*stack, string) {
+	t.Helper()
+	needsCloud(t)
+	config, calls, err := recorded(t.TempDir())
+	must.OK(t, err)
+	started := must.Get(localaws.Start(t.Context(), config))(t)
+	t.Cleanup(func() { _ = started.Close() })
+	build := filepath.Join(scratch, "build")
+	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
+		must.OK(t, started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
+	}
+	must.OK(t, started.Install(t.Context(), build, parameters...))
+	return &stack{started, calls}, build
+}
 
 // scratch is a directory for the files of the deployment, onPaper the check of all requests of a stack.
 var (

@@ -44,7 +44,8 @@ const (
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
-	config, calls := recorded(dir)
+	config, calls, err := recorded(dir)
+	must.OK(t, err)
 	started := must.Get(localaws.Start(ctx, config))(t)
 	t.Cleanup(func() { _ = started.Close() })
 	s := &stack{started, calls}
@@ -53,7 +54,7 @@ func TestUpgrade(t *testing.T) {
 	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0",
 		"Size=small"}
 	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), live...)
-	must.OK(t, s.StoreKeys(ctx))
+	must.OK(t, s.AddRail(ctx, s.Chain, s.Chain.URL()))
 	o := &operator{t: t, s: s}
 	o.ok(nil, append(strings.Fields("settings set --yes --reason limits"), strings.Fields(limits)...)...)
 	m, full := o.merchant("paying"), o.merchant("full")
@@ -138,7 +139,7 @@ type trade struct {
 	wrong  []string
 
 	full    string         // the key of a merchant that has paid its daily limit
-	refused map[string]int // by what the limits refuse
+	refused map[string]int // by the limit
 	failed  int            // requests that were answered 5xx, and repeated
 	last    error          // of these, and of the limits'
 }

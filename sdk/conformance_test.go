@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -141,11 +142,15 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 		kill := time.AfterFunc(time.Duration(2000+draw.IntN(3000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 		killed := round < 1+*intents/400 || !kill.Stop()
 		next, open := 0, 0
-		ask := func(call string, args ...any) {
-			_ = json.NewEncoder(in).Encode(map[string]any{"id": next, "call": call, "args": args, "options": map[string]int{"timeout": 60}})
+		ask := func(call, asset string, args ...any) {
+			options := map[string]any{"timeout": 60}
+			if call != "open" {
+				options["asset"] = asset
+			}
+			_ = json.NewEncoder(in).Encode(map[string]any{"id": next, "call": call, "args": args, "options": options})
 			open++
 		}
-		ask("open", url, key)
+		ask("open", "", url, key)
 		for open > 0 {
 			var end struct {
 				ID             int
@@ -166,9 +171,9 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 				switch batch := payments(next, to); {
 				case hashes[next] != "":
 				case len(batch) == 1:
-					ask("pay", fmt.Sprint("order-", next), to, batch[0]["amount"])
+					ask("pay", assetOf(next), fmt.Sprint("order-", next), to, batch[0]["amount"])
 				default:
-					ask("payMany", fmt.Sprint("order-", next), batch)
+					ask("payMany", assetOf(next), fmt.Sprint("order-", next), batch)
 				}
 			}
 		}
@@ -190,9 +195,9 @@ func settles(t *testing.T, l language, url, key, to string) {
 	in, out := must.Get(cmd.StdinPipe())(t), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))
 	must.OK(t, cmd.Start())
 	ask := func(id int, call string, args ...any) {
-		options := map[string]any{"timeout": 200, "settle": true}
-		if call == "open" {
-			delete(options, "settle")
+		options := map[string]any{"timeout": 200}
+		if call == "pay" {
+			options["settle"], options["asset"] = true, map[bool]string{true: eurc}[l.name == "python"]
 		}
 		_ = json.NewEncoder(in).Encode(map[string]any{"id": id, "call": call, "args": args, "options": options})
 	}
@@ -222,21 +227,33 @@ func payments(i int, to string) []map[string]string {
 	return []map[string]string{{"to": to, "amount": fmt.Sprint(1_000_000 + i)}, {"to": to, "amount": fmt.Sprint(2_000_000 + i)}}[:1+i%10/9]
 }
 
+// eurc is the asset of each third intent; the others name none.
+var eurc string
+
+func assetOf(i int) string { return map[bool]string{true: eurc}[i%3 == 2] }
+
 // TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
-// every language is paid once, and none is paid that was refused and settled, though a network held its bytes. The chain
-// is the judge.
+// every language is paid once, on the chain of its asset, and none is paid that was refused and settled, though a network
+// held its bytes. The chains are the judge.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	languages := built(t)
 	dynamotest.Clear(t)
-	chain := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler)}))(t)
-	t.Cleanup(func() { _ = chain.Close() })
-	wallets := filepath.Join(t.TempDir(), "wallets")
-	must.OK(t, os.WriteFile(wallets, must.Get(json.Marshal(must.Get(chain.Facts(t.Context()))(t)))(t), 0o600))
+	config := devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler)}
+	var on []*devnet.Chain
+	var tokens, urls, wallets []string
+	for i, config := range []devnet.Config{config, config.EURC()} {
+		chain := must.Get(devnet.Start(t.Context(), config))(t)
+		t.Cleanup(func() { _ = chain.Close() })
+		on, tokens, urls = append(on, chain), append(tokens, chain.Token().Contract.String()), append(urls, chain.URL())
+		wallets = append(wallets, filepath.Join(t.TempDir(), fmt.Sprint("wallets", i)))
+		must.OK(t, os.WriteFile(wallets[i], must.Get(json.Marshal(must.Get(chain.Facts(t.Context()))(t)))(t), 0o600))
+	}
+	eurc = "eip155:1338/erc20:" + tokens[1]
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	flags := []string{"--token", chain.Token().Contract.String(), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
-		"--rpc", chain.URL(), "--wallet-file", wallets, "--batch-contract", install.Address().String(), "--no-page"}
+	flags := []string{"--token", strings.Join(tokens, ","), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
+		"--rpc", strings.Join(urls, ","), "--wallet-file", strings.Join(wallets, ","), "--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
 	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}}
 	for _, l := range languages {
@@ -249,7 +266,7 @@ func TestConformance(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	var clients sync.WaitGroup
-	want := map[string]int{} // transfers, by recipient and amount
+	want := map[string]int{} // transfers, by recipient, amount and token
 	for i, l := range languages {
 		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
@@ -257,7 +274,7 @@ func TestConformance(t *testing.T) {
 		clients.Go(func() { settles(t, l, front.URL, key, to) })
 		for n := range *intents {
 			for _, p := range payments(n, to) {
-				want[p["to"]+" "+p["amount"]] = 1
+				want[p["to"]+" "+p["amount"]+map[bool]string{true: " USDC", false: " EURC"}[assetOf(n) == ""]] = 1
 			}
 		}
 	}
@@ -277,18 +294,20 @@ func TestConformance(t *testing.T) {
 	<-done
 	g.holds.Wait()
 	t.Logf("seed %d: the server was killed %d times; of the requests, %v", *seed, kills, g.made)
-	if diff := cmp.Diff(want, transfers(chain, want)); diff != "" {
-		t.Errorf("transfers (-want +on the chain)\n%s", diff)
+	if diff := cmp.Diff(want, transfers(on, want)); diff != "" {
+		t.Errorf("transfers (-want +on the chains)\n%s", diff)
 	}
 }
 
-// transfers counts those on the chain by recipient and amount, once they are as wanted for two seconds, or after two minutes.
-func transfers(on *devnet.Chain, want map[string]int) (found map[string]int) {
+// transfers counts those on the chains by recipient, amount and token, once they are as wanted for two seconds, or after two minutes.
+func transfers(chains []*devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}
-		for _, block := range on.Since(func(chain.Block) bool { return false }) {
-			for _, transfer := range block.Transfers {
-				found[fmt.Sprintf("%#x %s", transfer.To[:], transfer.Amount)]++
+		for _, on := range chains {
+			for _, block := range on.Since(func(chain.Block) bool { return false }) {
+				for _, transfer := range block.Transfers {
+					found[fmt.Sprintf("%#x %s %s", transfer.To[:], transfer.Amount, on.Token().Symbol)]++
+				}
 			}
 		}
 		if calm++; !maps.Equal(found, want) && time.Now().Before(end) {

@@ -36,6 +36,16 @@ var remit string
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
 
+// names are functions that find a button, the field of a label, or a counter by the name that a person reads.
+const names = `
+	const named = name => [...document.querySelectorAll("button")]
+		.find(e => e.checkVisibility() && (e.ariaLabel ?? e.innerText.split("\n")[0]) === name);
+	const field = name => [...document.querySelectorAll("label")].find(l => l.firstChild.textContent.trim() === name)?.control;
+	const number = name => [...document.querySelectorAll("dt")].find(t => t.textContent === name).nextSibling;
+	const rows = () => [...document.querySelectorAll("ol[aria-label^='The newest payments'] button")];
+	const said = () => named("Pay").closest("form").querySelector("[role=status]");
+	const shows = text => document.body.innerText.includes(text);`
+
 // A sandbox is the page of a running stack in a browser.
 type sandbox struct {
 	*tab
@@ -55,16 +65,8 @@ func openAt(t *testing.T, url string, width int64, script string) sandbox {
 	t.Helper()
 	s := sandbox{browser(t, url), url}
 	s.sized(width, false)
-	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: names + script})
 	s.do("opening the page", chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
-	t.Cleanup(func() {
-		for len(s.errors) > 0 { // the tab may still write to it
-			t.Errorf("the console has: %s", <-s.errors)
-		}
-		if len(s.strangers) > 0 {
-			t.Errorf("the page asked others than the stack, first: %v", <-s.strangers)
-		}
-	})
 	return s
 }
 
@@ -102,21 +104,45 @@ func (s sandbox) await(what, format string, args ...any) {
 	}
 }
 
-// click presses the button that a CSS selector names. A click by its place would miss a button that moves meanwhile.
+// click presses the button that a CSS selector names.
 func (s sandbox) click(selector string) {
 	s.Helper()
 	s.do("finding "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
 	eval[bool](s, "document.querySelector(%q).click(), true", selector)
 }
 
-// pay fills in the form, of one asset or the other, and presses "Pay". It returns the answer that the page shows.
-func (s sandbox) pay(amount string, asset int) string {
+// press presses the button of a name, once it may be pressed. A click by its place would miss one that moves meanwhile.
+func (s sandbox) press(name string) {
 	s.Helper()
-	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q,
-		document.getElementById("asset").selectedIndex = %d, true`, amount, asset)
-	s.click("#do-pay")
-	s.await("an answer", `!["", "Asking…"].includes(document.getElementById("said").textContent)`)
-	return eval[string](s, `document.getElementById("said").className + " " + document.getElementById("said").textContent`)
+	s.await("the button "+name, `(b => b && !b.disabled && (b.click(), true))(named(%q)) || false`, name)
+}
+
+// pay fills in the form and presses Pay. An empty key is the one that the page proposes. It returns the answer that
+// stands below the button, after "red" if it is.
+func (s sandbox) pay(key, amount, asset string) string {
+	s.Helper()
+	before := eval[string](s, `(([key, amount, asset]) => {
+		if (key) field("Idempotency-Key").value = key;
+		field("Amount").value = amount;
+		field("Asset").value = [...field("Asset").options].find(o => o.text === asset).value;
+		return said().innerText;
+	})([%q, %q, %q])`, key, amount, asset)
+	s.press("Pay")
+	s.await("the answer", `![%q, "Asking…"].includes(said().innerText)`, before)
+	return eval[string](s, `((r, g, b) => r > 2 * g && r > 2 * b ? "red " : "")(...getComputedStyle(said()).color.match(/\d+/g))
+		+ said().innerText`)
+}
+
+// fits holds that nothing is wider than the window, and that the counters are in sight beside an element.
+func (s sandbox) fits(what, element string) {
+	s.Helper()
+	if hidden := eval[[]string](s, `[...["requested", "paid once", "paid twice", "unpaid"].map(number), %s].filter(e => {
+			const r = e.getBoundingClientRect(), top = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+			return r.top < 0 || r.bottom > innerHeight || !e.contains(top);
+		}).map(e => e.outerHTML.slice(0, 90)).concat(document.documentElement.scrollWidth > innerWidth ? ["the page"] : [])`,
+		element); len(hidden) > 0 {
+		s.Errorf("%s: out of sight or too wide: %q: %s", what, hidden, s.screenshot())
+	}
 }
 
 // settled waits until nothing is broken and all that was asked for, so many payments at least, is paid once, for four
@@ -126,8 +152,8 @@ func (s sandbox) settled(least int) {
 	eval[bool](s, "delete window.since")
 	s.await("every payment made once, for four blocks", `(() => {
 		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
-		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small").textContent)[1]);
-		const settled = document.querySelector("#now.calm") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
+		const block = Number(/block (\d+)/.exec(document.querySelector("#chains small")?.textContent)?.[1] ?? 0);
+		const settled = document.querySelector("#broken:empty") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
 		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
 		return block >= window.since + 4;
 	})()`, least)
@@ -189,27 +215,27 @@ func TestPage(t *testing.T) {
 	for i, id := range buttons {
 		began := time.Now()
 		s.click(fmt.Sprintf(`[data-break=%q]`, id))
-		s.pay(fmt.Sprintf("1.%06d", i), i%2)
+		s.pay("", fmt.Sprintf("1.%06d", i), [...]string{"USDC", "EURC"}[i%2])
 		if strings.HasPrefix(id, "cut-") || id == "lose" {
 			s.await("its effect", `document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id)
 		} else {
 			s.await("its effect", "Date.now() > %d", began.Add(1500*time.Millisecond).UnixMilli())
 		}
-		s.click("#do-again")
-		s.click("#mend")
+		s.press("Repeat it")
+		s.press("Mend all")
 		s.settled(i + 1)
 		t.Logf("%s: %.1f s", id, time.Since(began).Seconds())
 	}
-	s.pay("2.5", 1)
-	s.click("#do-fifty")
+	s.pay("", "2.5", "EURC")
+	s.press("Repeat it 50 times at once")
 	s.settled(len(buttons) + 1)
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
 	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
 	s.forEverybody("#rows button", func() {
 		s.click(`[data-break="halt"]`)
-		s.await("what is broken", `!document.querySelector("#now.calm")`)
-	}, func() { s.click("#mend") })
+		s.await("what is broken", `!document.querySelector("#broken:empty")`)
+	}, func() { s.press("Mend all") })
 }
 
 // forEverybody holds that people who cannot see the page, or have a phone, can use it
@@ -227,7 +253,7 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 			s.click(button)
 			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#timeline[open] table")))
 			s.inspected(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
-			s.click("#timeline form button")
+			s.press("Close the payment")
 		}
 	}
 	if lost := eval[[]string](s, `[...document.querySelectorAll("button, input, select, a, summary")].filter(e => e.checkVisibility() && !e.closest("dialog, .skip")).filter(e => {
@@ -239,53 +265,59 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 }
 
 // TestAStrangersFirstMinutes: a payment made before the page was opened has its own times; each press of Pay is answered
-// where it was pressed, refusals in red with their reason; a reload proposes a key that is unused; on a wide screen and
-// on a phone nothing overflows, and the counters are in sight while a fault is pressed.
+// where it was pressed, refusals in red with their reason; both assets are paid, and the same order on both is paid once;
+// a reload proposes an unused key; on a wide screen and on a phone nothing overflows, and the counters are in sight
+// while a fault is pressed.
 func TestAStrangersFirstMinutes(t *testing.T) {
 	t.Parallel()
 	tooltest.Shell(t)
 	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
 	early := must.Get(api.Pay(t.Context(), "early", sdk.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}))(t)
-	must.Get(api.Wait(t.Context(), early.TxHash))(t)
-	time.Sleep(3 * time.Second)
+	early = must.Get(api.Wait(t.Context(), early.TxHash))(t)
 	s := openAt(t, api.URL, 1280, "")
-	s.await("its steps", `document.querySelectorAll("#rows .track .on").length === 6`)
-	if shown := eval[[]string](s, `[...document.querySelectorAll("#rows .track i")].map(i => i.textContent)`); shown[0] != "+0.00 s" ||
-		shown[2] != "" || shown[4] == "" || shown[4] == "+0.00 s" || shown[5] != "" {
-		t.Errorf("the payment of before the page has the times %q", shown)
+	took := time.Time(early.UpdatedAt).UnixMilli() - time.Time(early.CreatedAt).UnixMilli()
+	s.await("the early payment's end", `rows()[0]?.innerText.includes("confirmed, paid once") ?? false`)
+	if shown := eval[[]string](s, `[...rows()[0].innerText.matchAll(/\+[\d.]+ s/g)].map(m => m[0])`); len(shown) != 3 ||
+		shown[0] != "+0.00 s" || shown[2] != eval[string](s, "`+${(%d / 1000).toFixed(2)} s`", took) {
+		t.Errorf("the payment of before the page took %d ms, and has the times %s", took, shown)
 	}
-	for _, row := range []struct{ key, amount, want string }{
-		{"", "1", " order-1: 201 "},
-		{"order-1", "2", "bad order-1: 422 idempotency_key_reused: "},
-		{"", "99999999", "bad order-2: 400 insufficient_funds: "},
+	for _, row := range []struct{ key, amount, asset, want string }{
+		{"", "1.5", "USDC", "order-1: 201 pending"},
+		{"", "2.5", "EURC", "order-2: 201 pending"},
+		{"order-2", "2.5", "USDC", "red order-2: 422 idempotency_key_reused: This Idempotency-Key was used for a payment with"},
+		{"order-3", "99999999", "USDC", "red order-3: 400 insufficient_funds: The service cannot cover"},
 	} {
-		if row.key != "" {
-			eval[bool](s, `document.getElementById("key").value = %q, true`, row.key)
-		}
-		if said := s.pay(row.amount, 0); !strings.HasPrefix(said, row.want) || len(said) < len(row.want)+3 {
-			t.Errorf("%s %s is answered %q", row.key, row.amount, said)
+		if said := s.pay(row.key, row.amount, row.asset); !strings.HasPrefix(said, row.want) {
+			t.Errorf("%s %s of %s is answered %q", row.key, row.amount, row.asset, said)
 		}
 	}
-	s.do("reloading", chromedp.Navigate(api.URL), chromedp.WaitVisible(chromedp.CSS(`#live.on`)))
-	if key := eval[string](s, `document.getElementById("key").value`); key != "order-3" {
-		t.Errorf("after a reload the page proposes %s", key)
+	s.settled(3)
+	for _, want := range []string{"Every payment was made exactly once.", "Counted on the chains themselves: 2 of USDC, 1 of EURC.",
+		"USDC, chain 1337 2 transfers,", "EURC, chain 1338 1 transfer,"} {
+		s.await(want, `shows(%q)`, want)
 	}
-	s.await("the refused repeat", `[...document.querySelectorAll("#rows .what")].some(e => e.textContent.includes("refused 1 ×"))`)
+	s.do("reloading", chromedp.Navigate(api.URL))
+	s.await("the first unused order", `field("Idempotency-Key")?.value === "order-4"`)
+	s.await("the refused repeat", `rows().some(r => /2.50 EURC, 2 requests, 1 refused to 0x2222/.test(r.innerText))`)
+	faults := eval[[]string](s, `document.querySelectorAll("details").forEach(d => d.open = true),
+		[...document.querySelectorAll("button[aria-pressed]")].map(b => b.innerText.split("\n")[0])`)
 	for _, width := range []int64{1280, 390} {
 		s.sized(width, false)
-		for _, fault := range []string{"cut-commit", "hook-gone"} {
-			eval[bool](s, `document.querySelectorAll("#breakages details").forEach(d => d.open = true), true`)
-			s.click(fmt.Sprintf(`[data-break=%q]`, fault))
-			if !eval[bool](s, `(() => {
-				const box = document.getElementById("once").getBoundingClientRect();
-				const fault = document.querySelector('[data-break=%q]').getBoundingClientRect();
-				return box.top >= 0 && box.bottom <= innerHeight && fault.top >= box.bottom && fault.bottom <= innerHeight
-					&& document.documentElement.scrollWidth <= innerWidth;
-			})()`, fault) {
-				t.Errorf("%d pixels, %s: the counters or the fault are out of sight, or the page overflows: %s", width, fault, s.screenshot())
-			}
+		for _, fault := range faults {
+			eval[bool](s, `named(%q).scrollIntoView({block: "center"}), true`, fault)
+			s.press(fault)
+			s.fits(fmt.Sprint(width, " pixels, ", fault), fmt.Sprintf(`named(%q)`, fault))
 		}
-		s.click("#mend")
+		s.await("what is broken", `number("unpaid").closest("section").innerText.includes("Broken now: ")`)
+		s.press("Mend all")
+		s.await("nothing broken", `!shows("Broken now")`)
+		eval[bool](s, `rows().find(r => r.innerText.startsWith("order-2")).click(), true`)
+		s.await("its requests", `document.querySelector("dialog[open]")?.innerText
+			.includes("2 requests, 1 answered 201, 1 refused. The last answer: 422 idempotency_key_reused.") ?? false`)
+		if eval[bool](s, `document.querySelector("dialog").scrollWidth > document.querySelector("dialog").clientWidth`) {
+			t.Errorf("%d pixels: the payment's dialog overflows: %s", width, s.screenshot())
+		}
+		s.press("Close the payment")
 	}
 }
 
@@ -303,7 +335,7 @@ func many() http.Handler {
 			var rows []pages.Row
 			var lines []pages.Line
 			for n := to - pages.Listed + 1; n <= to; n++ {
-				rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: int64(n), Amount: "1"})
+				rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), Begun: int64(n), Amount: "1"})
 				lines = append(lines, pages.Line{N: n, Text: fmt.Sprint("payment ", n)})
 			}
 			text, _ := json.Marshal(map[string]any{"payments": rows, "lines": lines})
@@ -334,9 +366,9 @@ func TestPageWithoutEvents(t *testing.T) {
 	t.Parallel()
 	s := openPage(t, 360, "delete window.EventSource")
 	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
-	s.pay("1.5", 0)
-	s.click("#do-fifty")
-	s.await("having asked again", `document.getElementById("said").textContent.includes("× 201")`)
+	s.pay("", "1.5", "USDC")
+	s.press("Repeat it 50 times at once")
+	s.await("fifty answers", `[...said().innerText.matchAll(/(\d+) × 201 /g)].reduce((n, m) => n + Number(m[1]), 0) === 50`)
 	for end := time.Now().Add(30 * time.Second); s.paid() == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what was asked for is not paid")

@@ -37,6 +37,7 @@ import (
 type Config struct {
 	Root     string    // of the repository
 	Dir      string    // for the files of the cloud and of the deployment
+	Remit    string    // the operators' command, by which the stack is set up
 	Progress io.Writer // gets a line for every step that takes seconds
 
 	// Between returns the URL at which functions find the cloud, which serves under

@@ -1,5 +1,5 @@
 """The local AWS, with what ministack's IAM leaves out of AWS's: the partitions that a
-request to DynamoDB writes (dynamodb:LeadingKeys), grants of KMS and the conditions of
+request to DynamoDB writes or reads (dynamodb:LeadingKeys), grants of KMS and the conditions of
 making them, encryption contexts, the log stream that a request names, and the actions on
 one alias of a function, which it takes for those on all. CloudFormation's KmsKeyArn of a
 function is here too, and SAM gets the Release."""
@@ -29,6 +29,8 @@ def partitions(request):
         return [next(iter(item[pk].values())) for item in items if item and pk in item]
 
     found = of(request.get("TableName"), request.get("Item"), request.get("Key"))
+    if asked := re.match(r"pk = (:\w+)", request.get("KeyConditionExpression", "")):
+        found += request["ExpressionAttributeValues"][asked[1]].values()
     for table, batch in (request.get("RequestItems") or {}).items():
         for part in batch if isinstance(batch, list) else []:  # a write; a read is no list
             found += of(table, (part.get("PutRequest") or {}).get("Item"), (part.get("DeleteRequest") or {}).get("Key"))

@@ -19,16 +19,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/keyring"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -76,7 +70,7 @@ func (s *Stack) Close() error {
 }
 
 // Deploy starts a stack, builds and deploys the template there with a KMS key of its own,
-// and stores the secrets that an operator stores: keys and nodes.
+// and adds the chain as its rail.
 func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {
@@ -105,7 +99,7 @@ func (s *Stack) deploy(ctx context.Context) error {
 	if err := s.Install(ctx, s.Build(), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
 		return err
 	}
-	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
+	return errors.Join(s.throttle(ctx), s.AddRail(ctx, s.Chain, s.Chain.URL()))
 }
 
 // Architecture is the parameter of the template for this machine, on which functions run as processes.
@@ -134,7 +128,7 @@ func Where(build string) []string {
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, "TraceShare=none", // ministack knows no X-Ray
+		Architecture, "RecipientHoldSeconds=2", "TraceShare=none", // ministack knows no X-Ray
 		fmt.Sprintf("Release=%d", time.Now().UnixMilli()),
 	}
 }
@@ -279,65 +273,22 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	return err
 }
 
-// FillSecrets stores the wallets' keys and the nodes' URLs, registers the wallets, and
-// stores settings, unless they are there already.
-func (s *Stack) FillSecrets(ctx context.Context) error {
-	return errors.Join(s.StoreKeys(ctx), s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
-}
-
-// StoreKeys is FillSecrets without the settings.
-func (s *Stack) StoreKeys(ctx context.Context) error {
-	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()),
-		dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
-	for _, w := range s.Chain.Wallets() {
-		key, err := keyring.ParseKey(w.PrivateKey())
-		if err != nil {
-			return err
-		}
-		_, err = secrets.CreateSecret(ctx, &secretsmanager.CreateSecretInput{
-			Name: aws.String(s.Outputs["WalletSecrets"] + w.Address.String()), SecretString: aws.String(string(keyring.Encode(key))),
-		})
-		if _, exists := errors.AsType[*smtypes.ResourceExistsException](err); err != nil && !exists {
-			return err
-		}
-		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, Token: s.Chain.Token().Contract,
-			State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
-		if err := tables.Register(ctx, r); err != nil {
-			return err
+// AddRail adds a chain as a rail whose nodes are at url, then its wallets, by the commands that an operator uses. Its
+// limits are wide ones.
+func (s *Stack) AddRail(ctx context.Context, c *devnet.Chain, url string) error {
+	network := "devnet"
+	if c != s.Chain {
+		network += fmt.Sprint("-", c.ID())
+	}
+	err := s.Run(ctx, s.Remit, "rails", "add", strconv.FormatUint(c.ID(), 10), "--stack", StackName, "--token", c.Token().Contract.String(),
+		"--rpc", url, "--yes", "--reason", "localaws", "Network="+network, fmt.Sprint("ConfirmationRule=", ConfirmationRule),
+		fmt.Sprint("BlockTime=", BlockTime), "BatchContract="+install.Address().String(), "AmountMinimum=1", "AmountMaximum=1000000000",
+		"DailyLimit=1000000000000")
+	for _, w := range c.Wallets() {
+		if err == nil {
+			err = s.Run(ctx, "/bin/sh", "-c", `echo "$1" | "$0" wallet import --yes --stack "$2" --rail "$3"`, s.Remit, w.PrivateKey(), StackName,
+				token.Coin{ChainID: c.ID(), Contract: c.Token().Contract}.String())
 		}
 	}
-	nodes, err := json.Marshal(map[string][]string{"urls": {s.Chain.URL()}})
-	if err != nil {
-		return err
-	}
-	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]),
-		SecretString: aws.String(string(nodes))})
 	return err
-}
-
-// Set changes the settings of the tables that the stack uses, of which the first version has a
-// sandbox's settings, and limits.
-func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settings.Keys)) error {
-	db := dynamodb.NewFromConfig(s.Administrator())
-	payments, keys := dynamo.NewPayments(db, s.Outputs["PaymentsTableName"]), dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"])
-	rules, err := payments.Rules(ctx)
-	if err != nil {
-		return err
-	}
-	rail := rules.Rail(token.Coin{ChainID: s.Chain.ID(), Contract: s.Chain.Token().Contract})
-	v := rail.Settings
-	if rail.Unusable != nil {
-		v = settings.Default(settings.Rail{ChainID: s.Chain.ID(), Token: s.Chain.Token(), Network: "devnet"})
-		v.Version, v.BatchContract = rail.Settings.Version, install.Address()
-		v.Minimum, v.Maximum, v.Daily = token.Units(1), token.Units(1_000_000_000), token.Units(1_000_000_000_000)
-	}
-	k, err := keys.KeySettings(ctx)
-	if err != nil {
-		version := k.Version
-		k = settings.DefaultKeys(false)
-		k.Version = version
-	}
-	change(&v, &k)
-	v.Confirmed, k.Confirmed, v.At, k.At = true, true, time.Now(), time.Now()
-	return errors.Join(payments.SetSettings(ctx, v), keys.SetKeySettings(ctx, k))
 }

@@ -35,7 +35,8 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := localaws.Deploy(ctx, localaws.Config{Root: root, Dir: dir, Progress: os.Stdout})
+	bin := filepath.Join(root, ".cache/bin")
+	s, err := localaws.Deploy(ctx, localaws.Config{Root: root, Dir: dir, Progress: os.Stdout, Remit: filepath.Join(bin, "remit")})
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err() // the interrupted step's error adds nothing
 	}
@@ -43,7 +44,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	leave, err := s.Invite(ctx, os.Stdout, filepath.Join(root, ".cache/bin"))
+	leave, err := s.Invite(ctx, os.Stdout, bin)
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,9 @@ func wire(env *boot.Env) boot.Run {
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	nodes := chainenv.Open(env)
 	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	r.rails = settlement.NewRails(settlement.Wiring{Config: railenv.Config(env), Nodes: nodes.Of, Chains: nodes.Chains}, settlement.Parts{
+	r.rails = settlement.NewRails(settlement.Wiring{Config: railenv.Config(env), Nodes: nodes.Of}, settlement.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env),
-		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: env.Now,
+		Events: webhook.NewPublisher(webhooks, jobs), Chains: nodes.Chains, Log: slog.Default(), Now: env.Now,
 	})
 	return r.run
 }

@@ -27,7 +27,7 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	proposals := &dispatch.Proposals{
 		Rails: dispatch.NewRails(dispatch.Wiring{Config: railenv.Config(env), Nodes: func(stack.Config) chain.Provider { return nil }},
 			dispatch.Parts{
-				Store: payments, Book: recipient.NewAddressBook(keys, nil, env.Now), // no entry is made here
+				Store: payments, Book: recipient.NewAddressBook(keys, 0, env.Now), // no entry is made here
 				Log: slog.Default(), Now: env.Now, Draw: rand.IntN,
 			}),
 		Events: webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))),

@@ -13,5 +13,5 @@ func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
 	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	return httpapi.ListRecipients(recipient.NewAddressBook(entries, nil, env.Now), env.Now) // no entry is made here
+	return httpapi.ListRecipients(recipient.NewAddressBook(entries, 0, env.Now), env.Now) // no entry is made here
 }

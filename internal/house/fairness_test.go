@@ -2,10 +2,12 @@ package house_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/cli/plan"
+	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // reserved are the functions whose time clients, their servers or nodes decide: the concurrency that each has to
@@ -22,6 +24,21 @@ func TestOneMerchantCannotStarveTheOthers(t *testing.T) {
 		throttled[at[string](s, "HttpMethod")+" "+path] = at[any](s, "ThrottlingRateLimit") != nil
 		if at[any](s, "ThrottlingBurstLimit") == nil {
 			t.Errorf("%s has a rate and no burst, which would be the account's", path)
+		}
+	}
+	for size, of := range at[node](readTemplate(t), "Mappings.Concurrency") {
+		sum := 0
+		for _, f := range functions(t) {
+			if r, reserves := f["ReservedConcurrentExecutions"].([]any); reserves && size != "sandbox" {
+				n := r[1]
+				if mapped, is := n.([]any); is {
+					n = at[any](of, fmt.Sprint(mapped[2]))
+				}
+				sum += must.Get(strconv.Atoi(fmt.Sprint(n)))(t)
+			}
+		}
+		if all := fmt.Sprint(at[any](of, "All")); all != fmt.Sprint(sum) {
+			t.Errorf("size %s: All is %s, and the functions reserve %d", size, all, sum)
 		}
 	}
 	for name, f := range functions(t) {

@@ -87,6 +87,7 @@ type Refused struct {
 	Code   string // stable; of a 422, the type of its first problem; "" of a 401
 	Detail string // for people
 	Index  int    // of the refused entry of a batch; -1 if none is named
+	TxHash string `json:"tx_hash"` // of a similar_payment: different_from pays again
 
 	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without, it only
 	// covers this Client's requests, and no 401, 403 or 413 is settled.
@@ -458,16 +459,19 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 	case err == nil && len(found.Data) == 0 && !reused:
 		return Payment{}, refusal
 	case len(found.Data) > 0:
+		k.open.note(key, func(a *attempts) { a.paid = true })
 		other.Stored = &found.Data[0]
 	}
-	switch p := other.Stored; {
-	case p != nil && same(other.Asked, *p) && reused && other.Asked.Asset == "": // of the default asset? The API knows
-		made, err := k.post(key, body, false)
-		if _, is := errors.AsType[*Refused](err); !is {
-			return made, err
+	if p := other.Stored; p != nil && same(other.Asked, *p) {
+		if other.Asked.Asset != "" {
+			return *p, nil
 		}
-	case p != nil && same(other.Asked, *p):
-		return *p, nil
+		made, err := k.post(key, body, false) // of the default asset? The API knows
+		if newer, is := errors.AsType[*Refused](err); !is {
+			return made, err
+		} else if newer.Code != "idempotency_key_reused" {
+			return Payment{}, k.unknown()
+		}
 	}
 	return Payment{}, other
 }

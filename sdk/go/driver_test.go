@@ -53,6 +53,8 @@ type command struct {
 type options struct {
 	Timeout   *float64          `json:"timeout,omitempty"` // seconds
 	Settle    bool              `json:"settle,omitempty"`
+	Asset     string            `json:"asset,omitempty"`
+	Differs   string            `json:"differentFrom,omitempty"`
 	Reference string            `json:"reference,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Status    string            `json:"status,omitempty"`
@@ -101,6 +103,7 @@ func ended(value any, err error) (e end) {
 		if e.Error = strings.TrimSpace("Refused " + r.Code); r.Index >= 0 {
 			e.Error += fmt.Sprint(" ", r.Index)
 		}
+		e.Error = strings.TrimSpace(e.Error + " " + r.TxHash)
 		if r.Settled {
 			e.Error += " settled"
 		}
@@ -157,10 +160,11 @@ func (l *own) value(ctx context.Context, c command) (any, error) {
 		}
 		return remit.VerifyWebhook(c.text(0), []byte(c.text(1)), header)
 	case "pay":
-		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata}
+		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata,
+			Asset: c.Options.Asset, DifferentFrom: c.Options.Differs}
 		return l.Pay(ctx, c.text(0), o, c.Options.chosen()...)
 	case "payMany":
-		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata}
+		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata, Asset: c.Options.Asset}
 		must(0, json.Unmarshal(c.Args[1], &b.Payments))
 		return l.PayMany(ctx, c.text(0), b, c.Options.chosen()...)
 	case "balance":

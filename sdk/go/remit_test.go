@@ -86,6 +86,7 @@ type api struct {
 	answers map[string][]string // by method
 	made    map[string]int
 	queries []string
+	options options // of the call
 	opened  time.Time
 	begun   float64 // seconds of a fake clock since then; 0 for none
 	skew    time.Duration
@@ -124,8 +125,10 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	if seven, _ := remit.Key("order-7"); key != seven && (key != "" || strings.HasPrefix(r.URL.Path, "/send-payment")) {
 		return nil, io.ErrUnexpectedEOF // another intent's
 	}
-	sent, _ := io.ReadAll(r.Body)
-	if r.Method == http.MethodPost && strings.Contains(string(sent), `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") {
+	body, _ := io.ReadAll(r.Body)
+	sent := string(body)
+	if r.Method == http.MethodPost && (strings.Contains(sent, `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") ||
+		!strings.Contains(sent, a.options.Asset) || !strings.Contains(sent, a.options.Differs)) {
 		return nil, errors.New("posted to " + r.URL.Path)
 	}
 	name := r.Method
@@ -137,9 +140,9 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	a.made[name]++
 	a.queries = append(a.queries, r.URL.RawQuery)
 	code, index := words[2], words[3]
-	body := string(a.Bodies[code])
+	text := string(a.Bodies[code])
 	switch {
-	case body != "":
+	case text != "":
 	case code == "meanwhile":
 		return nil, errors.New(a.run("pay", "", step{Timeout: new(40.0)}).Error)
 	case code == "lost":
@@ -147,16 +150,16 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	case code == "hang":
 		return nil, errHang
 	case code == "html":
-		body = "<html>"
+		text = "<html>"
 	case words[1] == "422":
-		body = fmt.Sprintf(`{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}],"code":"validation_failed"}`,
+		text = fmt.Sprintf(`{"detail":[{"type":%q,"loc":["body","payments",%s],"msg":"m"}],"code":"validation_failed"}`,
 			code, index+`"to"`[len(index)*4:])
 	default:
-		body = fmt.Sprintf(`{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
+		text = fmt.Sprintf(`{"detail":"d","code":%q,"index":%s}`, code, index+"null"[len(index)*4:])
 	}
 	header := http.Header{"Retry-After": {words[4]}, "Location": {"/again"}, "Date": {a.time().UTC().Format(http.TimeFormat)}}
 	status, err := strconv.Atoi(cmp.Or(words[1], "200"))
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}, err
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(text))}, err
 }
 
 // RoundTrip implements http.RoundTripper, for Go.
@@ -174,10 +177,11 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 // run makes a call of the table, as a step says, for another intent if one is named.
 func (a *api) run(name, intent string, s step) end {
 	c := a.Calls[name]
-	if c.Call = name; name == "pay" || name == "payMany" || name == "wait" || *driver == "" {
+	if c.Call = cmp.Or(c.Call, name); strings.HasPrefix(name, "pay") || name == "wait" || *driver == "" {
 		c.Options.Timeout = s.Timeout // others have that of the client
 	}
 	c.Options.Settle = s.Settle
+	a.options = c.Options
 	if intent != "" {
 		c.Args = append(ask("", options{}, intent).Args, c.Args[1:]...)
 	}

@@ -70,7 +70,7 @@ def arguments():
     p.add_argument("--env", default="env.json", help="file to write (%(default)s)")
     p.add_argument("--state", default=".cache/local-services", help="beginning of the names of its own files (%(default)s)")
     p.add_argument("--until-eof", action="store_true", help="end when standard input does")
-    p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter of template.yaml")
+    p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter of template.yaml, or a setting")
     return p.parse_args()
 
 
@@ -135,20 +135,29 @@ def register(aws, refs, facts):
     for wallet, key in zip(facts["wallets"], facts["private_keys"]):
         aws["secretsmanager"].create_secret(Name=f"{refs['AWS::StackName']}/wallets/{wallet['address']}", SecretString=json.dumps({"private_key": key}))
         aws["dynamodb"].put_item(TableName=refs["PaymentsTable"], Item={name: {"S": text} for name, text in {
-            "pk": f"wallets#{facts['chain_id']}", "sk": f"wallet#{wallet['address']}", "state": "active", "signer": "secret"}.items()})
+            "pk": f"wallets#{facts['chain_id']}", "sk": f"wallet#{wallet['address']}", "token_contract": facts["token"]["address"],
+            "state": "active", "signer": "secret"}.items()})
 
 
-def settle(aws, refs):
-    """Stores the settings of payments and of keys, as remit settings set does, and the key of the sample events."""
-    def put(table, key, **values):
-        aws["dynamodb"].put_item(TableName=refs[table], Item=key | {
-            "version": {"N": "1"}, "needs": {"N": "1"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
-            "who": {"S": "tools/local-services"}, "reason": {"S": ""}, "values": {"M": {k: {"S": v} for k, v in values.items()}}})
-    put("PaymentsTable", {"pk": {"S": "settings"}, "sk": {"S": "current"}},
-        AmountMinimum="0", AmountMaximum="0", DailyLimit="0", RequireIdempotencyKey="false", SanctionsList="", MaxFeeCapGwei="0",
-        NonceWindow="0", MerchantCap="50", Memo="on", RefillToken="", RefillEther="",
-        BatchContract="0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d")  # on every chain; the embedded one has it
-    put("ApiKeysTable", {"key_hash": {"S": "settings"}}, KeyCreation="public", RecipientHoldSeconds="2")
+def rail(facts, block_time):
+    """The settings of the chain's rail, by name."""
+    token = facts["token"]
+    return {"ChainId": str(facts["chain_id"]), "TokenAddress": token["address"], "TokenSymbol": token["symbol"],
+            "TokenDecimals": str(token["decimals"]), "Network": "local", "ConfirmationRule": "2", "Quorum": "", "BlockTime": block_time,
+            "TokenLow": "0", "GasLowGwei": "0", "Closed": "false", "AmountMinimum": "0", "AmountMaximum": "0", "DailyLimit": "0",
+            "RequireIdempotencyKey": "false", "SanctionsList": "", "MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantCap": "50", "Memo": "on",
+            "RefillToken": "", "RefillEther": "",
+            "BatchContract": "0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d"}  # on every chain; the embedded one has it
+
+
+def settle(aws, refs, own):
+    """Stores the rail, as remit rails add does, and the key of the sample events."""
+    aws["dynamodb"].put_item(TableName=refs["PaymentsTable"], Item={
+        "pk": {"S": "rails"}, "sk": {"S": "01"}, "asset": {"S": f"eip155:{own['ChainId']}/erc20:{own['TokenAddress']}"},
+        "token_symbol": {"S": own["TokenSymbol"]}, "token_decimals": {"N": own["TokenDecimals"]},
+        "added_at": {"S": "2026-01-01T00:00:00.000000000Z"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
+        "version": {"N": "1"}, "needs": {"N": "1"}, "who": {"S": "tools/local-services"}, "reason": {"S": ""},
+        "values": {"M": {name: {"S": value} for name, value in own.items()}}})
     caller = json.loads(open("events/send-payment.json").read())["requestContext"]["authorizer"]
     del caller["principalId"]
     aws["dynamodb"].put_item(TableName=refs["ApiKeysTable"], Item={name: {"S": text} for name, text in (caller | {
@@ -193,16 +202,15 @@ def run(a):
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
         refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
         refs["AWS::StackName"] = "remit-local"
-        chosen = dict(setting.partition("=")[::2] for setting in a.set)
-        for name in chosen.keys() - template["Parameters"].keys():
-            sys.exit(f"template.yaml has no parameter {name}")
-        refs |= chosen
+        own = rail(facts, a.block_time)
+        for name, _, value in (setting.partition("=") for setting in a.set):
+            if name not in own and name not in template["Parameters"]:
+                sys.exit(f"there is no parameter and no setting {name}")
+            (own if name in own else refs)[name] = value
         aws = clients(mine)
-        refs |= make(template, aws, {
-            "RpcSecret": {"urls": [f"http://{a.host}:{a.chain_port}"]},
-        })
+        refs |= make(template, aws, {"RpcSecret": {own["ChainId"]: {"urls": [f"http://{a.host}:{a.chain_port}"]}}})
         register(aws, refs, facts)
-        settle(aws, refs)
+        settle(aws, refs, own)
         with open(a.env, "w", encoding="utf-8") as f:
             json.dump(environment(template, refs, theirs), f, indent=2)
             f.write("\n")

@@ -83,11 +83,6 @@ type api struct {
 	noAssets  error // of reading assets
 }
 
-// keySettings returns a source of settings.
-func keySettings(k settings.Keys, err error) func(context.Context) (settings.Keys, error) {
-	return func(context.Context) (settings.Keys, error) { return k, err }
-}
-
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}},
@@ -97,7 +92,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewAddressBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
+	a.book = recipient.NewAddressBook(keyStore, 24*time.Hour, clock)
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
@@ -115,7 +110,7 @@ func newAPI(t *testing.T) *api {
 		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
 			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
-		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
+		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), true),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
 		httpapi.IssueAPIKey(a.keys, a.hooks, a.readAssets),
@@ -344,7 +339,7 @@ var steps = map[string]func(*api){
 	"broken dispatch":            refused(errBroken),
 	"the payment is confirmed":   (*api).confirm,
 	"the payment fails":          (*api).fail,
-	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, keySettings(settings.DefaultKeys(true), nil))) },
+	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
 	"a key that approves":        func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
 	"a key for the book":         func(a *api) { a.restrict(`{"recipients":"book"}`) },
 	"a key that proposes":        func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },

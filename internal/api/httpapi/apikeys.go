@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/strictjson"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -63,18 +62,11 @@ func timeOrNull(t time.Time) *payment.Time {
 	return new(payment.Time(t))
 }
 
-// CreateAPIKey serves POST /create-api-key for everybody while the settings are Public; otherwise, and while there
-// are none, requests are refused before their body is read. For an operator, current is nil.
-func CreateAPIKey(keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
+// CreateAPIKey serves POST /create-api-key. Where not everybody is allowed it, requests are refused before their body is read.
+func CreateAPIKey(keys *apikey.Registry, allowed bool) Endpoint {
 	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
-		if current != nil {
-			s, err := current(c.Context())
-			if err != nil && !settings.Unusable(err) {
-				return answer{}, err
-			}
-			if !s.Public {
-				return answer{}, errKeyCreation
-			}
+		if !allowed {
+			return answer{}, errKeyCreation
 		}
 		f, err := readForm(c.Request, false)
 		if err != nil {

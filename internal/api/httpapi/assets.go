@@ -3,8 +3,8 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 
-	"github.com/remit-payouts/remit/internal/api/strictjson"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -67,14 +67,12 @@ func named(all stack.Assets, name string) (stack.Asset, bool) {
 
 // asset reads which of all assets is meant, the default if the field is absent.
 func (f *form) asset(all stack.Assets) stack.Asset {
-	v, ok := f.given("asset")
+	name, ok := f.text("asset", 0, math.MaxInt)
 	if !ok {
 		return all[0]
 	}
-	a, found := named(all, v.Text)
-	if v.Kind != strictjson.String {
-		f.refuse("asset", "string_type", "Must be a string")
-	} else if !found {
+	a, found := named(all, name)
+	if !found {
 		f.refuse("asset", "asset_unknown", assetMsg)
 	}
 	return a

@@ -69,7 +69,6 @@ type Deliveries interface {
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
 		q, o, id := c.query, ownerOf(c.caller), c.params["id"]
-		limit := q.limit()
 		at := deliveryCursor{Limit: defaultPage, Status: q.word("status", string(webhook.Pending), string(webhook.Delivered),
 			string(webhook.Exhausted), string(webhook.Cancelled))}
 		if sent, ok := q.given("cursor"); ok {
@@ -81,11 +80,9 @@ func ListDeliveries(log Deliveries) Endpoint {
 				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 			}
 		}
+		at.Limit = q.limit(at.Limit)
 		if err := q.err(); err != nil {
 			return answer{}, err
-		}
-		if limit > 0 {
-			at.Limit = limit
 		}
 		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.After, at.Limit)
 		if err != nil {

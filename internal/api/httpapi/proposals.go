@@ -156,7 +156,7 @@ func ListProposals(payments store.Store) Endpoint {
 		if sent, ok := q.given("idempotency_key"); ok {
 			at.Key = q.idempotencyKey(sent)
 		}
-		limit := q.limit()
+		at.Limit = defaultPage
 		if sent, ok := q.given("cursor"); ok {
 			named := at
 			at = proposalCursor{}
@@ -167,14 +167,9 @@ func ListProposals(payments store.Store) Endpoint {
 				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 			}
 		}
+		at.Limit = q.limit(at.Limit)
 		if err := q.err(); err != nil {
 			return answer{}, err
-		}
-		if at.Limit == 0 {
-			at.Limit = defaultPage
-		}
-		if limit > 0 {
-			at.Limit = limit
 		}
 		list, err := proposalsPage(c.Context(), payments, merchant, mode, at)
 		return answer{status: http.StatusOK, body: list}, err

@@ -83,16 +83,16 @@ func (q *query) idempotencyKey(sent string) string {
 	return key
 }
 
-// limit returns the most entries of a page, 0 if it is not given.
-func (q *query) limit() int {
+// limit returns the most entries of a page.
+func (q *query) limit(otherwise int) int {
 	s, ok := q.given("limit")
 	if !ok {
-		return 0
+		return otherwise
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > maxPage || strconv.Itoa(n) != s {
 		q.refuse("limit", "integer_range", "Must be a whole number from 1 to "+strconv.Itoa(maxPage))
-		return 0
+		return otherwise
 	}
 	return n
 }

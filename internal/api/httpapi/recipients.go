@@ -85,18 +85,15 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
 		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
-		limit := q.limit()
 		at := recipientCursor{Limit: defaultPage}
 		if sent, ok := q.given("cursor"); ok {
 			if err := parseCursor(sent, recipientCursors, merchant, mode, &at); err != nil || at.Limit < 1 || at.Limit > maxPage {
 				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
 			}
 		}
+		at.Limit = q.limit(at.Limit)
 		if err := q.err(); err != nil {
 			return answer{}, err
-		}
-		if limit > 0 {
-			at.Limit = limit
 		}
 		page, more, err := book.Entries(c.Context(), merchant, mode, recipient.Position{CreatedAt: at.At, Address: at.Address}, at.Limit)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -175,7 +176,7 @@ func (f *form) entries(all stack.Assets) (entries []payment.Entry, fields []stri
 		to, field := one.recipient(all)
 		e := payment.Entry{To: to, Amount: one.amount("amount")}
 		e.Reference, _ = one.text("reference", 1, payment.MaxReference)
-		if _, ok := one.given("asset"); ok {
+		if _, ok := one.text("asset", 0, math.MaxInt); ok {
 			one.refuse("asset", "asset_unknown", "A batch has one asset: name it beside payments")
 		}
 		entries, fields, f.bad = append(entries, e), append(fields, field), append(f.bad, one.bad...)

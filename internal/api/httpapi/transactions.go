@@ -135,7 +135,7 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 		Merchant: merchant, Mode: mode,
 		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
 		After:  q.instant("created_after"), Before: q.instant("created_before"),
-		Limit: q.limit(),
+		Limit: defaultPage,
 	}
 	asset, err := q.asset(c.Context(), assets)
 	if err != nil {
@@ -164,15 +164,10 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
 			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 		default:
-			limit := f.Limit
-			if f = cur.filter(merchant, mode); limit > 0 {
-				f.Limit = limit
-			}
+			f = cur.filter(merchant, mode)
 		}
 	}
-	if f.Limit == 0 {
-		f.Limit = defaultPage
-	}
+	f.Limit = q.limit(f.Limit)
 	return f, key, q.err()
 }
 

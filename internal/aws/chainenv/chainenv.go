@@ -54,13 +54,16 @@ type provider struct {
 
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
 	l, err := p.of.secret.Get(ctx)
+	if err == nil && len(l.named(p)) == 0 { // remit rails add may have put them there since
+		l, err = p.of.secret.Within(ctx, secrets.RetryAfter)
+	}
 	if errors.Is(err, secrets.ErrMissing) {
 		err = fmt.Errorf("%w: %w", chain.ErrNoNodes, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return l.open(p.chainID, p.first)
+	return l.open(p.chainID, l.named(p))
 }
 
 // lists are the nodes of one value of the secret, opened when they are needed first.
@@ -72,11 +75,14 @@ type lists struct {
 	opened map[uint64]chain.Nodes
 }
 
-func (l *lists) open(chainID uint64, first bool) (chain.Nodes, error) {
-	urls, named := l.urls[chainID]
-	if !named && first {
-		urls = l.urls[0]
+func (l *lists) named(p provider) []string {
+	if urls, named := l.urls[p.chainID]; named || !p.first {
+		return urls
 	}
+	return l.urls[0]
+}
+
+func (l *lists) open(chainID uint64, urls []string) (chain.Nodes, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("%w: the secret names none of chain %d", chain.ErrNoNodes, chainID)
 	}

@@ -86,10 +86,13 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestNodesByChain: each rail has the nodes of its chain, and nodes without a chain are the first rail's.
+// TestNodesByChain: each rail has the nodes of its chain, soon after they are stored, and nodes without a chain are the
+// first rail's.
 func TestNodesByChain(t *testing.T) {
 	secret := `{"urls":["https://first.example"],"137":{"urls":["https://polygon.example"]},"note":"x"}`
-	nodes := chainenv.Open(stack(t, &secret, nil))
+	env, clock := stack(t, &secret, nil), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	env.Now = func() time.Time { return clock }
+	nodes := chainenv.Open(env)
 	for _, c := range []struct {
 		chain   uint64
 		further bool
@@ -102,6 +105,13 @@ func TestNodesByChain(t *testing.T) {
 	}
 	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[137]" {
 		t.Errorf("chains %v, %v", all, err)
+	}
+	secret, clock = `{"1":{"urls":["https://added.example"]}}`, clock.Add(secrets.RetryAfter)
+	if got, err := nodes.Of(rail(1)).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[first.example]" {
+		t.Errorf("nodes are known, and read again: %v, %v", got, err)
+	}
+	if got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[added.example]" {
+		t.Errorf("nodes that were stored since: %v, %v", got, err)
 	}
 }
 

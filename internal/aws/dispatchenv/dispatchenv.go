@@ -32,7 +32,7 @@ func New(env *boot.Env, draw func(n int) int) *dispatch.Rails {
 		Hints: func(c stack.Config) dispatch.Hinter { return queue.NewHints(hints, settle, c.BlockTime) },
 	}, dispatch.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
-		Book:  recipient.NewAddressBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, env.Now), // no entry is made here
+		Book:  recipient.NewAddressBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), 0, env.Now), // no entry is made here
 		Keys:  walletenv.Keys(env), Log: slog.Default(), Now: env.Now, Random: rand.Reader, Draw: draw,
 	})
 }

@@ -96,13 +96,13 @@ const guardPrefix = "merchant#guard#"
 func guardKey(id string) primaryKey { return pair(guardPrefix+id, "guard") }
 
 func walletListKey(id wallet.ID) primaryKey {
-	return pair(WalletPartition(id.ChainID), walletListPrefix+id.Address.String())
+	return pair(walletPartition(id.ChainID), walletListPrefix+id.Address.String())
 }
 
 const walletListPrefix = "wallet#"
 
-// WalletPartition returns the partition in which the wallets of a chain are registered.
-func WalletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
+// walletPartition returns the partition in which the wallets of a chain are registered.
+func walletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
 // comparedKey is the key of the time at which a rail's wallets were compared. It
 // names the table: in a copy of it, no item has the key that is asked for.

@@ -46,7 +46,6 @@ func TestAPIKeys(t *testing.T) {
 	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
 	storetest.Recipients(t, func(*testing.T) recipient.Store { return keys })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
-	storetest.KeySettings(t, keys)
 }
 
 func TestWebhooks(t *testing.T) {

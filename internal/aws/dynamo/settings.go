@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
@@ -28,13 +29,6 @@ func railKey(rail int) func(version uint64) primaryKey {
 	}
 }
 
-func keySettingsKey(version uint64) primaryKey {
-	if version == 0 {
-		return hashKey("settings")
-	}
-	return hashKey(fmt.Sprintf("settings#%020d", version))
-}
-
 type settingsItem struct {
 	Version   uint64            `dynamodbav:"version"`
 	Needs     uint64            `dynamodbav:"needs"`
@@ -44,16 +38,16 @@ type settingsItem struct {
 	Why       string            `dynamodbav:"reason"`
 	Values    map[string]string `dynamodbav:"values"`
 
-	// Of a rail. All but the last never change.
-	Asset    string `dynamodbav:"asset,omitempty"`
-	Symbol   string `dynamodbav:"token_symbol,omitempty"`
+	// All but the last never change.
+	Asset    string `dynamodbav:"asset"`
+	Symbol   string `dynamodbav:"token_symbol"`
 	Decimals int    `dynamodbav:"token_decimals,omitempty"`
 	Added    string `dynamodbav:"added_at,omitempty"`
 	Closed   string `dynamodbav:"closed_at,omitempty"`
 }
 
 // decodeSettings returns a version of settings, or an error of settings with the version's number alone.
-func decodeSettings[T any](table string, t settings.Table[T], item attributes) (v T, err error) {
+func decodeSettings(table string, item attributes) (v settings.Settings, err error) {
 	var it settingsItem
 	r := read(item, &it)
 	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, Who: it.Who, Why: it.Why,
@@ -61,23 +55,22 @@ func decodeSettings[T any](table string, t settings.Table[T], item attributes) (
 	if v, err = decoded(r, v, "the settings"); err != nil && it.Needs <= settings.Code {
 		err = fmt.Errorf("%w: %w", settings.ErrDamaged, err)
 	} else {
-		v, err = t.Decode(stamp, it.Values)
+		v, err = settings.Payments.Decode(stamp, it.Values)
 	}
 	if err != nil {
-		t.Stamp(&v).Version = it.Version
+		v.Version = it.Version
 	}
 	return v, err
 }
 
-// setSettings stores v as the next version, as the current one and in the history, whose oldest it removes.
-func setSettings[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, v T, of settingsItem) error {
-	if err := t.Validate(v); err != nil {
+// setSettings stores v as the next version of a rail, as the current one and in the history, whose oldest it removes.
+func setSettings(ctx context.Context, table table, key func(uint64) primaryKey, v settings.Settings, added, closed time.Time) error {
+	if err := settings.Payments.Validate(v); err != nil {
 		return err
 	}
-	stamp := *t.Stamp(&v)
-	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
-		Values: t.Encode(v), Asset: of.Asset, Symbol: of.Symbol, Decimals: of.Decimals, Added: of.Added, Closed: of.Closed}
-	if stamp.Confirmed {
+	it := settingsItem{Version: v.Version + 1, Needs: v.Needs, At: instant(v.At), Who: v.Who, Why: v.Why, Values: settings.Payments.Encode(v),
+		Asset: v.Coin().String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(added), Closed: instant(closed)}
+	if v.Confirmed {
 		it.Confirmed = table.name
 	}
 	under := func(k primaryKey) attributes {
@@ -85,8 +78,8 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 		maps.Copy(item, k)
 		return item
 	}
-	when, version := "version = :version", number(stamp.Version)
-	if stamp.Version == 0 {
+	when, version := "version = :version", number(v.Version)
+	if v.Version == 0 {
 		when, version = "attribute_not_exists(version) OR NOT attribute_type(version, :version)", text("N")
 	}
 	writes := []write{table.put(under(key(0)), when, attributes{":version": version}, is(store.ErrChanged)),
@@ -95,27 +88,6 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 		writes = append(writes, table.without(change{key: key(it.Version - settings.Kept)}, nil))
 	}
 	return table.transact(ctx, "storing settings", writes...)
-}
-
-// settingsHistory returns the versions up to newest that are kept.
-func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, newest uint64) ([]T,
-	error) {
-	var keys []primaryKey
-	for n := newest; n > 0 && newest-n < settings.Kept; n-- {
-		keys = append(keys, key(n))
-	}
-	items, err := table.batch(ctx, keys)
-	if err != nil {
-		return nil, fmt.Errorf("reading the history of settings: %w", err)
-	}
-	var all []T
-	for _, item := range items {
-		if v, err := decodeSettings(table.name, t, item); err == nil {
-			all = append(all, v)
-		}
-	}
-	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(t.Stamp(&b).Version, t.Stamp(&a).Version) })
-	return all, nil
 }
 
 // SetSettings implements store.Settings. The number of a new rail is the next one, on the condition that it is free: so
@@ -138,9 +110,7 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		}
 		i, rails = len(rails), append(rails, store.Rail{Added: v.At})
 	}
-	return setSettings(ctx, s.table, settings.Payments, railKey(i+1), v,
-		settingsItem{Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added),
-			Closed: instant(rails[i].ClosedBy(v))})
+	return setSettings(ctx, s.table, railKey(i+1), v, rails[i].Added, rails[i].ClosedBy(v))
 }
 
 func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
@@ -149,7 +119,22 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 	if err != nil || i < 0 {
 		return nil, err
 	}
-	return settingsHistory(ctx, s.table, settings.Payments, railKey(i+1), rails[i].Settings.Version)
+	var keys []primaryKey
+	for newest, n := rails[i].Settings.Version, rails[i].Settings.Version; n > 0 && newest-n < settings.Kept; n-- {
+		keys = append(keys, railKey(i+1)(n))
+	}
+	items, err := s.batch(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of settings: %w", err)
+	}
+	var all []settings.Settings
+	for _, item := range items {
+		if v, err := decodeSettings(s.name, item); err == nil {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b settings.Settings) int { return cmp.Compare(b.Version, a.Version) })
+	return all, nil
 }
 
 // rails returns the rails in their order. One whose coin does not decode is an error: a payment of it could be made
@@ -164,30 +149,12 @@ func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
 		r.require("asset", ok)
 		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals},
 			Added: added, ClosedAt: closed}
-		rail.Settings, rail.Unusable = decodeSettings(s.name, settings.Payments, item)
+		rail.Settings, rail.Unusable = decodeSettings(s.name, item)
 		if rail.Unusable == nil && (rail.Settings.Coin() != coin || rail.Settings.Token != rail.Token) {
 			rail.Settings, rail.Unusable = settings.Settings{Stamp: settings.Stamp{Version: it.Version}}, settings.ErrDamaged
 		}
 		return decoded(r, rail, "a rail")
 	})
-}
-
-func (s *APIKeys) KeySettings(ctx context.Context) (settings.Keys, error) {
-	return get(ctx, s.table, keySettingsKey(0), "the settings of keys", settings.ErrMissing, func(item attributes) (settings.Keys, error) {
-		return decodeSettings(s.name, settings.APIKeys, item)
-	})
-}
-
-func (s *APIKeys) SetKeySettings(ctx context.Context, k settings.Keys) error {
-	return setSettings(ctx, s.table, settings.APIKeys, keySettingsKey, k, settingsItem{})
-}
-
-func (s *APIKeys) KeySettingsHistory(ctx context.Context) ([]settings.Keys, error) {
-	current, err := s.KeySettings(ctx) // has its version at least, also if it cannot be obeyed
-	if err != nil && !settings.Unusable(err) {
-		return nil, err
-	}
-	return settingsHistory(ctx, s.table, settings.APIKeys, keySettingsKey, current.Version)
 }
 
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }

@@ -101,7 +101,7 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 // address is registered there once. The address is in the key of each registration: the zero address stands for a key
 // without one.
 func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error) {
-	pk := WalletPartition(rail.ChainID)
+	pk := walletPartition(rail.ChainID)
 	registry, err := all(s.partition(ctx, "reading the registry of "+pk, pk, "", ""), func(item attributes) (wallet.Registration, error) {
 		var it struct {
 			SK     string `dynamodbav:"sk"`

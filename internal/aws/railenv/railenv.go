@@ -3,7 +3,6 @@ package railenv
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -25,16 +24,8 @@ func Assets(env *boot.Env) func(context.Context) (stack.Assets, error) {
 	}
 }
 
-// Config returns how a rail's payments are made and settled in the mode MODE. For an unknown chain it logs which
-// values the stack has.
+// Config returns how a rail's payments are made and settled in the mode MODE.
 func Config(env *boot.Env) func(store.Rail) (stack.Config, error) {
 	mode := env.String("MODE")
-	return func(rail store.Rail) (stack.Config, error) {
-		config, err := chains.Read(mode, rail.Terms())
-		if _, known := chains.Of(config.ChainID); !known {
-			slog.Debug("chain is not known", "chain_id", config.ChainID, "confirmation_rule", config.ConfirmationRule.String(),
-				"block_time", config.BlockTime.String(), "fee_limit", config.Own.FeeLimit.String(), "window", config.Own.Window)
-		}
-		return config, err
-	}
+	return func(rail store.Rail) (stack.Config, error) { return chains.Read(mode, rail.Terms()) }
 }

@@ -24,8 +24,8 @@ var ErrMissing = errors.New("the secret has no value")
 const (
 	// KeepFor is how long a value is used before it is read again, so how long a change takes to be seen by all.
 	KeepFor = 5 * time.Minute
-	// retryAfter is how long a value whose refresh failed is used before the next try.
-	retryAfter = 15 * time.Second
+	// RetryAfter is how long a value whose refresh failed is used before the next try.
+	RetryAfter = 15 * time.Second
 	// refreshWithin bounds how long a caller waits for a refresh it can do without.
 	refreshWithin = 2 * time.Second
 )
@@ -38,10 +38,11 @@ type Secret[T any] struct {
 	now    func() time.Time
 	derive func([]byte) (T, error)
 
-	mu      sync.Mutex
-	value   []byte
-	kept    T         // of value
-	refresh time.Time // when the secret is to be read again; zero: nothing is kept
+	mu    sync.Mutex
+	value []byte
+	kept  T             // of value
+	asked time.Time     // when the secret was read last, or could not be; zero: nothing is kept
+	keep  time.Duration // for how long nobody asks again
 }
 
 // Open returns the secret of that ARN or name. Nothing is read yet.
@@ -52,10 +53,13 @@ func Open[T any](cfg aws.Config, id string, now func() time.Time, derive func([]
 // Get returns the T of the secret's value, which is at most KeepFor old; the same one as long as the value does not
 // change. One that was derived before goes on being used, however old, and a warning is logged, as long as the secret
 // cannot be read or no T can be derived from it.
-func (s *Secret[T]) Get(ctx context.Context) (T, error) {
+func (s *Secret[T]) Get(ctx context.Context) (T, error) { return s.Within(ctx, KeepFor) }
+
+// Within is Get of a value that is at most age old.
+func (s *Secret[T]) Within(ctx context.Context, age time.Duration) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now().Before(s.refresh) {
+	if s.now().Before(s.asked.Add(min(age, s.keep))) {
 		return s.kept, nil
 	}
 	reading, cancel := ctx, context.CancelFunc(func() {})
@@ -70,9 +74,9 @@ func (s *Secret[T]) Get(ctx context.Context) (T, error) {
 			return s.kept, err
 		}
 		slog.WarnContext(ctx, "an earlier value of a secret stays in use", "err", err)
-		keep = retryAfter
+		keep = RetryAfter
 	}
-	s.refresh = s.now().Add(keep)
+	s.asked, s.keep = s.now(), keep
 	return s.kept, nil
 }
 

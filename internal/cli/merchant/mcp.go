@@ -3,7 +3,6 @@ package merchant
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,7 @@ import (
 // MCP is `remit mcp`, a server of the Model Context Protocol on standard input and output.
 type MCP struct {
 	URL string `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key string `env:"REMIT_API_KEY" help:"API key to use, whose limits are the agent's. ps shows it; the variable is safer."`
+	Key string `env:"REMIT_API_KEY" help:"API key with the agent's limits. ps shows it; the variable is safer."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
 }
@@ -77,7 +76,7 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days.")
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
-	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). Limits cannot be changed here.")
+	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). They cannot be changed here.")
 	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
 	return s
 }
@@ -97,15 +96,15 @@ type payment struct {
 	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
-	Asset         string `json:"asset,omitempty" jsonschema:"one of those that limits shows; the default if absent"`
+	Asset         string `json:"asset,omitempty" jsonschema:"its name or symbol in limits; the default if absent"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
 	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	unit, err := assetOf(ctx, a.api, in.Asset)
-	order := remit.Order{To: in.To, Asset: in.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
+	_, unit, err := assetsOf(ctx, a.api, in.Asset)
+	order := remit.Order{To: in.To, Asset: unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
@@ -113,8 +112,8 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		err = a.guard(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then call pay again with its "+
-			"intent: %w", err)
+		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then "+
+			"call pay again with its intent: %w", err)
 	}
 	if a.proposes.Load() {
 		return a.propose(ctx, in.Intent, order)
@@ -127,9 +126,9 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		return a.similar(ctx, refusal)
 	case refused:
 		return nil, fmt.Errorf("this call started nothing: %w", refusal)
-	case is && reused.Stored != nil: // if nil, unknown: the intent's other payment is unsigned or unreadable, and may be made
-		return answer(*reused.Stored, "This call paid nothing more: the intent has this payment. "+meaning(*reused.Stored)+
-			" It is NOT as you asked: ask the user, and do not invent another intent.")
+	case is && reused.Stored != nil: // if nil, it is unsigned or unreadable, and may be made
+		return answer(*reused.Stored, "This call paid nothing more: the intent has this payment. "+
+			meaning(*reused.Stored)+" It is NOT as you asked: ask the user, and do not invent another intent.")
 	case err != nil:
 		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
 	}
@@ -173,12 +172,10 @@ func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any,
 
 // similar answers with the payment for which the API refused one.
 func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error) {
-	var of remit.Problem
-	_ = json.Unmarshal(refusal.Body, &of)
-	p, err := a.api.Get(ctx, of.TxHash)
+	p, err := a.api.Get(ctx, refusal.TxHash)
 	next := "This call paid nothing: a payment of the same amount to this address has another intent. "
 	if err != nil {
-		p, next = remit.Payment{TxHash: of.TxHash}, next+"It could not be read. "
+		p, next = remit.Payment{TxHash: refusal.TxHash}, next+"It could not be read. "
 	} else {
 		next += meaning(p)
 	}
@@ -189,7 +186,7 @@ func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
 
 // nothingMoved reports that the payment is final and paid nobody.
 func nothingMoved(p remit.Payment) bool {
-	return p.Status == remit.PaymentStatusFailed && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
+	return p.Status == "failed" && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
 }
 
 // pays reports whether the payment, or an entry of the batch, has that recipient.
@@ -266,9 +263,8 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	unit, err := assetOf(ctx, a.api, key.Asset)
-	all, unread := a.api.Assets(ctx)
-	if err = cmp.Or(err, unread); err != nil {
+	all, unit, err := assetsOf(ctx, a.api, key.Asset)
+	if err != nil {
 		return nil, err
 	}
 	if key.Asset != "" {
@@ -280,10 +276,11 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		}
 		return tokens(amount, unit.Decimals)
 	}
-	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "max_amount": whole(key.MaxAmount),
-		"daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount, "recipients": key.Recipients,
-		"repeat_guard_seconds": key.RepeatGuardSeconds, "expires_at": key.ExpiresAt,
-		"used_today": map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
+	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
+		"max_amount": whole(key.MaxAmount), "daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount,
+		"repeat_guard_seconds": key.RepeatGuardSeconds,
+		"expires_at":           map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
+		"used_today":           map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {

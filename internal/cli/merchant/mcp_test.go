@@ -142,7 +142,7 @@ func TestAgentPay(t *testing.T) {
 			}
 			text := d.serve(t).call("pay", order("new", test.named))
 			key := must.Get(remit.Key("new"))(t)
-			if want := slices.Repeat([]string{key + strings.ToLower(test.named)}, test.posts); !slices.Equal(d.posted, want) {
+			if want := slices.Repeat([]string{key + strings.ToLower(test.named) + "a"}, test.posts); !slices.Equal(d.posted, want) {
 				t.Errorf("posted %q, want %q: %s", d.posted, want, text)
 			}
 			for _, says := range test.says {
@@ -211,12 +211,15 @@ func TestAgentTools(t *testing.T) {
 		t.Error(text)
 	}
 	d := &desk{posts: []string{"201 " + made("0x1", "250", "")}}
-	for _, of := range [][2]string{{"b", "Accepted"}, {"c", "has no asset"}} {
+	for i, of := range [][2]string{{"b", "Accepted"}, {"eurc", "Accepted"}, {"c", "name one of a"}} {
 		name, want := of[0], of[1]
 		text := d.serve(t).call("pay", fmt.Sprintf(`{"intent":"i","to":%q,"amount":"2.50","asset":%q}`, alice, name))
-		if !strings.Contains(text, want) || len(d.posted) != 1 || !strings.HasSuffix(d.posted[0], "b") {
+		if !strings.Contains(text, want) || len(d.posted) != min(i, 1)+1 || !strings.HasSuffix(d.posted[min(i, 1)], "b") {
 			t.Errorf("asset %s: %s; posted %q", name, text, d.posted)
 		}
+	}
+	if text := d.serve(t).call("limits", "{}"); !matches(`"asset":"b".*"expires_at":null,"max_amount":null`, text) {
+		t.Error(text)
 	}
 	var names []string
 	for tool, err := range agent.Tools(t.Context(), nil) {

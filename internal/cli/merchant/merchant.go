@@ -22,18 +22,31 @@ func connect(url, key string) *remit.Client {
 	return &remit.Client{URL: strings.TrimSuffix(url, "/"), Key: key, Once: true}
 }
 
-// assetOf returns the asset of that name, or the default one.
-func assetOf(ctx context.Context, c *remit.Client, name string) (remit.ListedAsset, error) {
+// assetsOf returns the assets of the stack, and that of a name; see assetOf.
+func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
 	all, err := connect(c.URL, c.Key).Assets(ctx)
+	if err != nil {
+		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	}
+	one, err := assetOf(all, name)
+	return all, one, err
+}
+
+// assetOf returns the asset of that name, or of that symbol if no other has it; "" is the default.
+func assetOf(all []remit.ListedAsset, name string) (found remit.ListedAsset, err error) {
+	have, n := []string{}, 0
 	for _, a := range all {
 		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
 			return a, nil
+		} else if strings.EqualFold(name, a.Token) {
+			found, n = a, n+1
 		}
+		have = append(have, fmt.Sprintf("%s (%s on %s)", a.Asset, a.Token, a.Network))
 	}
-	if err != nil {
-		return remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+	if n != 1 {
+		err = fmt.Errorf("asset %q: name one of %s", name, strings.Join(have, ", "))
 	}
-	return remit.ListedAsset{}, fmt.Errorf("%s has no asset %q: choose one of GET /assets", c.URL, name)
+	return found, err
 }
 
 // join gives the client the key of a new merchant, unless it has a key. It fails on a stack

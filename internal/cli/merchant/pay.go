@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,11 +23,11 @@ import (
 
 // Pay is `remit pay`.
 type Pay struct {
-	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset."`
+	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset (its name in GET /assets, or a symbol that no other has)."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
-	Asset       string        `help:"What to pay, by its name in GET /assets; the default if empty. A run pays one asset."`
+	Asset       string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
 	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	Propose     bool          `help:"Propose each row, or with --batch up to 100 together, for another key to approve. Nothing is paid now."`
 	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when the payments are due, as 2026-01-30T09:00:00Z."`
@@ -97,11 +98,9 @@ func (c *Pay) Validate() error {
 // A payout is one run of `remit pay`.
 type payout struct {
 	*Pay
-	api      *remit.Client
-	rows     []*payRow
-	symbol   string
-	decimals int
-	asset    string
+	api  *remit.Client
+	rows []*payRow
+	coin remit.ListedAsset // of every row; while the file is read, the one asked for or the default
 
 	out     io.Writer
 	number  int        // of the next numbered payment; see paybatch.go
@@ -168,29 +167,38 @@ func (p *payout) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, err := assetOf(ctx, p.api, p.Asset)
-	if err != nil {
-		if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
-			return fmt.Errorf("%w; use another --key", err)
-		}
-		return fmt.Errorf("asking for the token: %w", err)
+	all, chosen, err := assetsOf(ctx, p.api, p.Asset)
+	if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
+		return fmt.Errorf("%w; use another --key", err)
+	} else if err != nil {
+		return err
 	}
-	p.symbol, p.decimals, p.asset = coin.Token, coin.Decimals, coin.Asset
-	rows, bad, err := readPayments(file, p.Name, coin)
+	p.coin = chosen
+	bad, err := p.parse(file, all)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: nothing was paid; correct or remove %s:\n  %s", p.File, counted(len(bad), "row"), strings.Join(bad, "\n  "))
 	}
-	total := token.Amount{}
-	for _, r := range rows {
-		if total, err = total.Add(r.amount); err != nil {
+	totals, counts := map[remit.ListedAsset]token.Amount{}, map[remit.ListedAsset]int{}
+	for _, r := range p.rows {
+		if totals[r.asset], err = totals[r.asset].Add(r.amount); err != nil {
 			return fmt.Errorf("%s: the sum of the rows: %w", p.File, err)
 		}
+		counts[r.asset]++
 	}
-	p.rows = rows
-	return nil
+	if p.coin = p.rows[0].asset; len(counts) == 1 && (p.Asset == "" || p.coin == chosen) {
+		return nil
+	}
+	var sums []string
+	for a, n := range counts {
+		sum := totals[a].Tokens(a.Decimals) + " " + a.Token
+		sums = append(sums, fmt.Sprintf("%s, %s (%s)", counted(n, "row"), sum, a.Asset))
+	}
+	slices.Sort(sums)
+	return fmt.Errorf("%s: nothing was paid: a run pays one asset, and the rows are of these; give each a file "+
+		"and a --run:\n  %s", p.File, strings.Join(sums, "\n  "))
 }
 
 // each calls a function with the rows of each group, several groups at once, and shows how many rows of the file are
@@ -263,7 +271,7 @@ func unpaidKey(r *payRow) string { return map[bool]string{true: r.key}[r.status 
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
-	made, err := p.ask(ctx, r.key, r.order(p.Asset))
+	made, err := p.ask(ctx, r.key, r.order())
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	switch {
 	case err == nil:
@@ -363,7 +371,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 			return value, err
 		}
 		wanted := wait
-		if seconds, _ := strconv.ParseUint(open.Last.Header.Get("Retry-After"), 10, 20); seconds > 0 { // 12 days at most
+		if seconds, _ := strconv.ParseUint(open.Last.Header.Get("Retry-After"), 10, 20); seconds > 0 { // 12 days
 			wanted = time.Duration(seconds) * time.Second
 		}
 		if time.Now().Add(wanted).After(end) {
@@ -389,15 +397,15 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" })
 	then := ""
 	if before.rows > 0 {
-		then = fmt.Sprintf("; paid now: %s, %s %s; before: %s", counted(now.rows, "row"), now.sum.Tokens(p.decimals), p.symbol, before.text(p))
+		then = "; paid now: " + counted(now.rows, "row") + ", " + p.tokens(now.sum) + "; before: " + before.text(p)
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &NothingNew{fmt.Sprintf("nothing new: %s, paid before; another payout needs a name of its own (--run)", before.text(p))}
+			return &NothingNew{"nothing new: " + before.text(p) + ", paid before; another payout needs a name of its own (--run)"}
 		}
 		all := p.of(func(*payRow) bool { return true })
-		words := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
-		_, err := fmt.Fprintf(out, "%s confirmed, %s %s%s; %s has the hashes\n", words, all.sum.Tokens(p.decimals), p.symbol, then, p.results())
+		are := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
+		_, err := fmt.Fprintf(out, "%s confirmed, %s%s; %s has the hashes\n", are, p.tokens(all.sum), then, p.results())
 		return err
 	}
 	advice := then + "; " + p.results() + " has each"

@@ -2,7 +2,6 @@ package merchant_test
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,10 +54,12 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 			"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD,1,checksum \n" +
 			"0x22,1,\n" + payee + ",0,\n" + payee + ",1.1234567,\n" + payee + ",\"1,5\",\n" + payee + ",1e3,\n" + payee + ",.5,\n" +
 			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
-			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: has 2 fields, and the header 3|line 11: .*128 characters`},
-		"a broken quote":     {"address,amount\n\"" + payee + ",1\n", `line 2: `},
-		"no amount":          {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
-		"two amounts":        {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
+			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: wrong number of fields|line 11: .*128 characters`},
+		"a broken quote": {"address,amount\n\"" + payee + ",1\n", `line 2: `},
+		"no amount":      {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
+		"two amounts":    {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
+		"an unknown asset": {"address,amount,asset\n" + payee + ",1,EURC\n" + payee + ",1,\n" + payee + ",1,usdc\n" + payee + ",1," + strings.ToLower(devAsset) + "\n",
+			`correct or remove 1 row:\s+line 2: asset "EURC": name one of ` + devAsset + ` .USDC on local`},
 		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
 		"no row":             {"address,amount\n", `a header and no row`},
 		"another code page":  {"address,amount,reference\n" + payee + ",1,Z\xfcrich\n", `not UTF-8`},
@@ -92,13 +93,6 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for flag, want := range map[string]string{"": `line 2: asset "eip155:1/erc20:0x1": this run pays ` + devAsset, "=eip155:1/erc20:0x1": `has no asset`} {
-		named := write(t, "address,amount,asset\n"+payee+",1,eip155:1/erc20:0x1\n"+payee+",1,\n"+payee+",1,"+strings.ToLower(devAsset)+"\n")
-		if _, err := run(t, named, api.URL, api.Key, "--yes", "--asset"+cmp.Or(flag, "=")); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "line 3") {
-			t.Errorf("--asset%s: %v", flag, err)
-		}
-	}
 	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait", "--asset="+devAsset); err != nil ||
 		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
 		t.Errorf("%v\n%s", err, out)
@@ -128,6 +122,28 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	}
 	if out, err := run(t, file, api.URL, api.Key, "--yes", "--duplicates", "--run", "June"); !incomplete(err, 2) {
 		t.Errorf("another run pays the rows again: %v\n%s", err, out)
+	}
+}
+
+// TestPayAssets: a run pays the asset that its rows name, and no other.
+func TestPayAssets(t *testing.T) {
+	api, _ := localtest.Stack(t, "--rail=usdc", "--rail=eurc")
+	all := must.Get(api.Assets(t.Context()))(t)
+	plain := write(t, "address,amount\n"+payee+",1\n")
+	euros := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,"+all[1].Asset+"\n")
+	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
+	for i, row := range [][3]string{
+		{euros, "", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
+		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
+		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
+		{plain, "--asset=dai", `asset "dai": name one of `},
+		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; pay USDC under another --run`},
+		{plain, "--run=June", `the row is confirmed, 1 USDC`},
+	} {
+		out, err := run(t, row[0], api.URL, api.Key, slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })...)
+		if got := fmt.Sprint(out, err); !matches(row[2], strings.TrimSuffix(got, "<nil>")) {
+			t.Errorf("%d: %s", i, got)
+		}
 	}
 }
 

@@ -113,8 +113,8 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 		if err != nil {
 			return nil, err
 		}
-		if !strings.EqualFold(one.Asset, p.asset) {
-			return nil, fmt.Errorf("this run pays %s: choose that with --asset, or pay %s under another name with --run", one.Asset, p.asset)
+		if !strings.EqualFold(one.Asset, p.coin.Asset) {
+			return nil, fmt.Errorf("this run pays %s (%s); pay %s under another --run", one.Token, one.Asset, p.coin.Token)
 		}
 		stored = append(stored, one)
 	}
@@ -235,11 +235,11 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.Asset, Reference: batchReference(p.number)}
+		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.coin.Asset, Reference: batchReference(p.number)}
 		for _, r := range rows {
 			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
 		}
-		first := rows[0].order(p.Asset)
+		first := rows[0].order()
 		first.Metadata = alone
 		made, err := p.ask(ctx, key, map[bool]any{true: batch, false: first}[p.Batch])
 		if err == nil {

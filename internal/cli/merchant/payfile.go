@@ -29,6 +29,7 @@ type payRow struct {
 	name      string // of the recipient, if the file has a column of it; for the results alone
 	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
 	twin      int    // the line of the first row with the same content; 0 for none
+	asset     remit.ListedAsset
 
 	status  string // "" until the API knows it; see the statuses in pay.go
 	hash    string
@@ -42,8 +43,8 @@ type payRow struct {
 }
 
 // order returns the request of the row.
-func (r *payRow) order(asset string) remit.Order {
-	return remit.Order{Asset: asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
+func (r *payRow) order() remit.Order {
+	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.
@@ -55,41 +56,21 @@ var (
 // referenceLimit is the longest reference that the API takes, in code points.
 const referenceLimit = 128
 
-// readPayments reads a whole file of payments of an asset. bad lists each row that cannot be paid,
-// by line and reason; then rows are not all. An error means that the file as a whole cannot be read.
+// parse reads the rows of a whole file of payments: of the assets that its column names, else of the run's. bad lists
+// each row that cannot be paid, by line and reason. An error means that the file as a whole cannot be read.
 //
 // The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
 // many rows before have the same content. It follows from nothing else, so a row keeps its key when the file is
 // renamed, sorted, edited elsewhere, or read on another machine. A reference counts without blanks around it and in
 // Unicode's form NFC, since programs that save a file again change both.
-//
-// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
-func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*payRow, bad []string, err error) {
-	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(file) {
-		return nil, nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
-	}
-	header, _, _ := bytes.Cut(file, []byte("\n"))
-	r := csv.NewReader(bytes.NewReader(file))
-	r.FieldsPerRecord = -1
-	if bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")) {
-		r.Comma = ';'
-	}
-	names, err := r.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
-	}
+func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err error) {
+	f, err := payFileOf(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the header cannot be read (%w); name the columns in the first line: address,amount", err)
-	}
-	column, address, amount, err := columnsOf(names)
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	seen := map[string][]int{} // the lines of the rows with the same content
-	commas, thousands := r.Comma == ';', []string{}
 	for {
-		fields, err := r.Read()
+		fields, err := f.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -97,51 +78,66 @@ func readPayments(file []byte, run string, asset remit.ListedAsset) (rows []*pay
 			bad = append(bad, fmt.Sprintf("line %d: %v", broken.StartLine, broken.Err))
 			continue
 		} else if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		line, _ := r.FieldPos(0)
-		if len(fields) != len(names) {
-			bad = append(bad, fmt.Sprintf("line %d: has %s, and the header %d", line, counted(len(fields), "field"), len(names)))
-			continue
+		line, _ := f.FieldPos(0)
+		row := &payRow{line: line, asset: p.coin}
+		if i, there := f.column["asset"]; there {
+			row.asset, err = assetOf(all, strings.TrimSpace(fields[i]))
 		}
-		text := strings.TrimSpace(fields[column[amount]])
-		commas = commas || strings.Contains(text, ",")
-		if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
-			thousands = append(thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", line, amount, text,
-				whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
-		}
-		row, err := payRowOf(fields, column, address, amount, asset.Decimals)
-		if i, there := column["asset"]; there && err == nil {
-			err = agrees(strings.TrimSpace(fields[i]), asset)
+		if err == nil {
+			err = f.read(row, fields)
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
 			continue
 		}
-		row.line = line
-		content := strings.Join([]string{run, row.to.String(), row.amount.String(), row.reference}, "\x00")
+		content := strings.Join([]string{p.Name, row.to.String(), row.amount.String(), row.reference}, "\x00")
 		if before := seen[content]; len(before) > 0 {
 			row.twin = before[0]
 		}
 		row.key = payKey(content, len(seen[content]))
 		seen[content] = append(seen[content], line)
-		rows = append(rows, row)
+		p.rows = append(p.rows, row)
 	}
-	if commas {
-		bad = append(bad, thousands...)
+	if f.commas {
+		bad = append(bad, f.thousands...)
 	}
-	if len(rows)+len(bad) == 0 {
-		return nil, nil, errors.New("the file has a header and no row; add rows")
+	if len(p.rows)+len(bad) == 0 {
+		err = errors.New("the file has a header and no row; add rows")
 	}
-	return rows, bad, nil
+	return bad, err
 }
 
-// agrees returns an error if a row names another asset than the run pays.
-func agrees(name string, asset remit.ListedAsset) error {
-	if name == "" && asset.Default || strings.EqualFold(name, asset.Asset) {
-		return nil
+// A payFile is a file of payments behind its header.
+type payFile struct {
+	*csv.Reader
+	column          map[string]int
+	address, amount string // the names of two columns
+
+	// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
+	commas    bool
+	thousands []string
+}
+
+func payFileOf(file []byte) (*payFile, error) {
+	file = bytes.TrimPrefix(file, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(file) {
+		return nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
-	return fmt.Errorf("asset %q: this run pays %s; choose with --asset, and give each asset a file", name, asset.Asset)
+	header, _, _ := bytes.Cut(file, []byte("\n"))
+	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file))}
+	if f.commas = bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")); f.commas {
+		f.Comma = ';'
+	}
+	names, err := f.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
+	} else if err != nil {
+		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in line 1: address,amount", err)
+	}
+	f.column, f.address, f.amount, err = columnsOf(names)
+	return f, err
 }
 
 // columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.
@@ -176,28 +172,33 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 	return have[0], nil
 }
 
-func payRowOf(fields []string, column map[string]int, address, amount string, decimals int) (*payRow, error) {
-	row := &payRow{}
-	if i, there := column["reference"]; there {
+// read reads the fields of a row.
+func (f *payFile) read(row *payRow, fields []string) (err error) {
+	text := strings.TrimSpace(fields[f.column[f.amount]])
+	f.commas = f.commas || strings.Contains(text, ",")
+	if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
+		f.thousands = append(f.thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", row.line, f.amount, text,
+			whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
+	}
+	if i, there := f.column["reference"]; there {
 		row.reference = norm.NFC.String(strings.TrimSpace(fields[i]))
 	}
-	if i, there := column["name"]; there {
+	if i, there := f.column["name"]; there {
 		row.name = fields[i]
 	}
 	if utf8.RuneCountInString(row.reference) > referenceLimit {
-		return nil, fmt.Errorf("the reference is too long; shorten it to %d characters", referenceLimit)
+		return fmt.Errorf("the reference is too long; shorten it to %d characters", referenceLimit)
 	}
-	var err error
-	if row.to, err = token.ParseAddress(strings.TrimSpace(fields[column[address]])); err != nil {
+	address := fields[f.column[f.address]]
+	if row.to, err = token.ParseAddress(strings.TrimSpace(address)); err != nil {
 		step := "; copy it again"
 		if !errors.Is(err, token.ErrChecksum) {
 			step = "; an address is 0x and 40 hex digits"
 		}
-		return nil, fmt.Errorf("%s %q: %w%s", address, fields[column[address]], err, step)
+		return fmt.Errorf("%s %q: %w%s", f.address, address, err, step)
 	}
-	text := strings.TrimSpace(fields[column[amount]])
-	if amount == "amount" {
-		row.amount, err = token.ParseTokens(text, decimals)
+	if f.amount == "amount" {
+		row.amount, err = token.ParseTokens(text, row.asset.Decimals)
 	} else {
 		row.amount, err = token.ParseAmount(text)
 	}
@@ -205,7 +206,7 @@ func payRowOf(fields []string, column map[string]int, address, amount string, de
 		err = errors.New("is zero; remove the row, or correct its amount")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %q: %w", amount, text, err)
+		return fmt.Errorf("%s %q: %w", f.amount, text, err)
 	}
-	return row, nil
+	return nil
 }

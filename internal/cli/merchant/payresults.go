@@ -61,7 +61,7 @@ func (p *payout) write() error {
 			created = r.made.UTC().Format(time.RFC3339)
 		}
 		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key,
-			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.decimals), created, p.asset})
+			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.coin.Decimals), created, p.coin.Asset})
 	}
 	_ = w.WriteAll(p.lacking) // hashes of paid rows are never dropped
 	w.Flush()

@@ -46,9 +46,12 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 	return t
 }
 
+// tokens is as "12.5 USDC".
+func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals) + " " + p.coin.Token }
+
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
-	text := fmt.Sprintf("%s, %s %s", counted(t.rows, "row"), t.sum.Tokens(p.decimals), p.symbol)
+	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
 	first, last := t.first.Format(time.DateOnly), t.last.Format(time.DateOnly)
 	switch {
 	case t.last.IsZero():
@@ -64,13 +67,13 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
-	fmt.Fprintf(out, "%s: %s\n", p.File, counted(len(p.rows), "row"))
+	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  paid before     %s; not paid again: if this is another payout, give it a name with --run\n", paid.text(p))
+		fmt.Fprintf(out, "  paid before     %s; not paid again: name another payout with --run\n", paid.text(p))
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
-		fmt.Fprintf(out, "  failed before   %s, not tried again: for another try, use another reference, or a file of its own "+
-			"with --run\n", counted(failed, "row"))
+		fmt.Fprintf(out, "  failed before   %s, not tried again: use another reference, or a file of its own with "+
+			"--run\n", counted(failed, "row"))
 	}
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
@@ -79,7 +82,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		const shownElse = 5
 		fmt.Fprintf(out, "  paid otherwise  %s of this run, not in the file or there under another reference:\n", counted(n, "row"))
 		for _, was := range p.lacking[:min(n, shownElse)] {
-			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.symbol, was[6], was[9], was[0])
+			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.coin.Token, was[6], was[9], was[0])
 		}
 		if n > shownElse {
 			fmt.Fprintf(out, "    and %d more, at the end of %s\n", n-shownElse, p.results())
@@ -93,7 +96,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	if p.Batch {
 		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
-	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), fresh.largest.Tokens(p.decimals), batches)
+	largest := fresh.largest.Tokens(p.coin.Decimals)
+	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), largest, batches)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
@@ -134,7 +138,7 @@ func (p *payout) repeats() (lines []string) {
 		default:
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s %s to %s", r.line, earlier, r.amount.Tokens(p.decimals), p.symbol, r.to))
+		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s to %s", r.line, earlier, p.tokens(r.amount), r.to))
 	}
 	return lines
 }

@@ -58,15 +58,15 @@ func (p *payout) propose(ctx context.Context) error {
 
 // proposal returns the proposal of rows, and its key.
 func (p *payout) proposal(number int, rows []*payRow, first *payRow) (key string, asked remit.CreateProposalRequest) {
-	asked.NotBefore, asked.Asset = p.NotBefore, p.Asset
+	asked.NotBefore, asked.Asset = p.NotBefore, p.coin.Asset
 	if p.Batch {
 		asked.Reference = batchReference(number)
 		for _, r := range rows {
-			asked.Payments = append(asked.Payments, remit.ProposedEntry{To: r.to.String(), Amount: r.order("").Amount, Reference: r.reference})
+			asked.Payments = append(asked.Payments, remit.ProposedEntry{To: r.to.String(), Amount: r.order().Amount, Reference: r.reference})
 		}
 		return p.batchKey(number), asked
 	}
-	asked.To, asked.Amount, asked.Reference = rows[0].to.String(), rows[0].order("").Amount, rows[0].reference
+	asked.To, asked.Amount, asked.Reference = rows[0].to.String(), rows[0].order().Amount, rows[0].reference
 	if rows[0] == first {
 		asked.Metadata = alone
 		return p.batchKey(0), asked

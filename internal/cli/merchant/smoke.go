@@ -19,7 +19,7 @@ import (
 // Smoke is `remit smoke`.
 type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key     string        `env:"REMIT_API_KEY" help:"API key. Without it, the command makes one if the stack allows it."`
+	Key     string        `env:"REMIT_API_KEY" help:"API key. Without it, the command makes one if the stack lets it."`
 	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient. You cannot get the money back."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
 	Webhook string        `placeholder:"URL" help:"Your endpoint for the event. A stack on this machine needs none."`

@@ -36,7 +36,8 @@ func TestPauseAll(t *testing.T) {
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
 		must.OK(t, store.Register(t.Context(),
-			wallet.Registration{ID: id(i), Token: operatortest.Rail().Token.Contract, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}))
+			wallet.Registration{ID: id(i), Token: operatortest.Rail().Token.Contract, State: wallet.Active,
+				Key: wallet.InSecret, Since: time.Now()}))
 	}
 	before := must.Get(own.Wallets(t.Context(), operatortest.Rail().Coin()))(t)
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened

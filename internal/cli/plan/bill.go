@@ -27,10 +27,11 @@ const (
 	// WorkSeconds is a function's time without its round trips: an assumption.
 	WorkSeconds = 0.001
 
-	coreGB   = 1769.0 / 1024 // memory with a whole core (Lambda developer guide, "Configure Lambda function memory")
-	idleRun  = 0.1           // seconds of a scheduled run that finds nothing
-	requests = 2             // of API Gateway, for each payment
-	kept     = 3             // months that a delivery is kept (webhook.KeptFor)
+	coreGB                  = 1769.0 / 1024 // memory with a whole core (Lambda developer guide, "Configure Lambda function memory")
+	idleRun                 = 0.1           // seconds of a scheduled run that finds nothing
+	restSeconds, minedLooks = 300, 3        // until a block is final for a run to rest (settlement.far); looks until one is mined
+	requests                = 2             // of API Gateway, for each payment
+	kept                    = 3             // months that a delivery is kept (webhook.KeptFor)
 )
 
 // Consumption is the consumption of one payment: one POST, one GET, one webhook.
@@ -74,19 +75,26 @@ type Line struct {
 // Bill returns the price of a month with n payments.
 func (s Deployment) Bill(n float64, p Consumption) []Line {
 	rate, minutes, one := n/SecondsPerMonth, SecondsPerMonth/60.0, map[bool]float64{true: 1}
-	pending := rate * s.FinalSeconds
-	// Payments arrive at random: busy is the share of time in which any is pending, looks are those at their wallets.
-	busy := 1 - math.Exp(-pending)
-	looks := busy * SecondsPerMonth / s.BlockSeconds * s.Wallets * (1 - math.Exp(-pending/s.Wallets)) / max(busy, 1e-12)
+	pending, watched := rate*s.FinalSeconds, s.FinalSeconds
+	if s.FinalSeconds >= restSeconds { // a run ends once all is mined
+		watched = minedLooks * s.BlockSeconds
+	}
+	// Payments arrive at random: busy is the share of time in which any keeps a run going, looks are those at their
+	// wallets, and, while none does, two a minute at each that waits for the final block.
+	busy := 1 - math.Exp(-rate*watched)
+	rests := one[watched < s.FinalSeconds] * (1 - busy) * minutes
+	looks := SecondsPerMonth / s.BlockSeconds * busy / max(1-math.Exp(-pending), 1e-12)
+	looks = (looks + 2*rests) * s.Wallets * (1 - math.Exp(-pending/s.Wallets))
 	// An answer of the authorizer serves a key's requests for CacheSeconds, and then comes the wait for the next.
 	asked := requests * n / (1 + requests*rate/s.Keys*s.CacheSeconds)
-	hints, webhooks := n*(1-busy), n*one[s.Webhooks] // hints of payments whose wallet no run has claimed
+	hints, webhooks := n*(1-busy), n*one[s.Webhooks]                   // hints of payments whose wallet no run has claimed
+	again := one[rests > 0] * hints / SecondsPerMonth * s.FinalSeconds // of their runs, which read each pending payment
 	// A poller takes each webhook as it comes, or its share of an epoch's webhooks.
 	batches := webhooks / max(1, min(webhookBatch, rate*s.EpochSeconds/pollers))
 
 	// Units of the table of payments, in which each run stores when it has compared the wallets, and of the others.
 	writes := n*(p.Writes-p.HookWrites+one[s.DailyLimit]) + looks*p.LookWrites + minutes + hints
-	reads := n*(p.Reads-p.HookReads+Looks(s.FinalSeconds, s.EpochSeconds, s.BlockSeconds)*p.PendingReads) +
+	reads := n*(p.Reads-p.HookReads+(Looks(s.FinalSeconds, s.EpochSeconds, s.BlockSeconds)+again)*p.PendingReads) +
 		looks*(p.LookReads+one[s.EpochSeconds > s.BlockSeconds]) // then a query that finds nothing new, most times
 	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	billed := func(n, seconds, gb float64) float64 { return n * (seconds + p.Work*(coreGB/min(gb, coreGB)-1)) * gb }

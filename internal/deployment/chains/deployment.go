@@ -32,7 +32,8 @@ func (d Deployment) Open() (open []error) {
 		closed bool
 		what   string
 	}{
-		{d.Mode == "live", "A main network and Environment=prod move real money; set Mode to live, or use a test network and another Environment."},
+		{d.Mode == "live", "A main network and Environment=prod move real money; " +
+			"set Mode to live, or use a test network and another Environment."},
 		{d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."},
 	} {
 		if !p.closed {
@@ -41,6 +42,9 @@ func (d Deployment) Open() (open []error) {
 	}
 	return open
 }
+
+// PublicKeys reports whether strangers may make API keys: only where developers play with test money.
+func (d Deployment) PublicKeys() bool { return d.Mode == "test" && d.Environment == "dev" }
 
 // Rail returns the rail that texts describe, by the names of its settings. Where those of the asset are empty the
 // chain's own values hold (Profile.Asset).

@@ -45,5 +45,8 @@ func TestRealMoneyIsClosed(t *testing.T) {
 		if !slices.Equal(got, c.want) || len(d.Open()) != len(c.want) {
 			t.Errorf("%s: open for %v, want %v: %v", c.why, got, c.want, said)
 		}
+		if d.PublicKeys() != (d.Environment == "dev" && d.Mode == "test") {
+			t.Errorf("%s: strangers may make keys: %t", c.why, d.PublicKeys())
+		}
 	}
 }

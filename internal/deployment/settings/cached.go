@@ -38,20 +38,6 @@ func (c *Cached[T]) Get(ctx context.Context, now time.Time, read func(context.Co
 	return value, nil
 }
 
-// CachedKeys returns a function that returns the settings of store, at most MaxAge old. It logs the version when it
-// reads one, and why there is none. In a live stack only operators create keys.
-func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logger) func(context.Context) (Keys, error) {
-	var cached Cached[Keys]
-	return func(ctx context.Context) (Keys, error) {
-		return cached.Get(ctx, now(), func(ctx context.Context) (Keys, error) {
-			keys, err := store.KeySettings(ctx)
-			Note(ctx, log, "keys", keys.Version, err)
-			keys.Public = keys.Public && !live
-			return keys, err
-		})
-	}
-}
-
 // Note logs the version of settings that was read, or why none can be obeyed. An alarm reads the latter.
 func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
 	if err != nil {

@@ -1,15 +1,13 @@
-// Package settings holds the decisions about payments and API keys that an operator
-// changes while a stack runs. Functions read them from the tables, at most MaxAge before
-// they judge a request; nothing is cached for longer and nothing is configured at start-up.
+// Package settings holds the decisions about payments that an operator changes while a stack runs. Functions read them
+// from the table, at most MaxAge before they judge a request; nothing is cached for longer and nothing is configured at
+// start-up.
 //
-// Payments lists the settings that payments obey (Settings), and APIKeys those of create-api-key and create-recipient
-// (Keys). Each is a Table: Set, Text, Diff and Validate serve the commands, Encode and Decode the stores. A
-// first version, of each rail, starts from Default or DefaultKeys, with the Version 0; store.Settings and KeyStore write it under
-// the condition that nobody has written another since.
+// Payments lists the settings that the payments of a rail obey (Settings): Set, Text, Diff and Validate serve the
+// commands, Encode and Decode the stores. A rail's first version starts from Default, with the Version 0; store.Settings
+// writes it under the condition that nobody has written another since.
 package settings
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,7 +32,7 @@ const (
 // Reasons why stored settings cannot be obeyed.
 var (
 	// ErrMissing reports that none are stored.
-	ErrMissing = errors.New("no settings are stored; write them with remit rails add, and of API keys with remit settings set")
+	ErrMissing = errors.New("no settings are stored; write them with remit rails add")
 	// ErrDamaged reports a stored version that does not decode, or is not valid.
 	ErrDamaged = errors.New("the stored settings are damaged")
 	// ErrNewer reports a version that needs newer code than this.
@@ -97,13 +95,6 @@ type Settings struct {
 	Refills Refills
 }
 
-// Keys are the settings of create-api-key and create-recipient.
-type Keys struct {
-	Stamp
-	Public bool          // anybody may create API keys, not only operators
-	Hold   time.Duration // of a new entry of an address book, in whole seconds
-}
-
 // Refills are the rules by which the funding wallet refills others, by asset.
 type Refills struct{ Token, Ether Refill }
 
@@ -142,14 +133,6 @@ func (r Refill) String() string {
 // Default returns the settings that a rail's first version starts from.
 func Default(r Rail) Settings { return Settings{Stamp: Stamp{Needs: Code}, Rail: r, MerchantCap: 50} }
 
-// DefaultKeys returns the first version of Keys. live reports whether the stack moves real money.
-func DefaultKeys(live bool) Keys {
-	if live {
-		return Keys{Stamp: Stamp{Needs: Code}, Hold: 24 * time.Hour}
-	}
-	return Keys{Stamp: Stamp{Needs: Code}, Public: true, Hold: 2 * time.Second}
-}
-
 // Unset names the limits that a live stack must have and s has not. Live payments are refused until it is empty.
 func (s Settings) Unset() (names []string) {
 	for _, l := range []struct {
@@ -161,15 +144,4 @@ func (s Settings) Unset() (names []string) {
 		}
 	}
 	return names
-}
-
-// A KeyStore keeps Keys.
-type KeyStore interface {
-	// KeySettings returns the current version, ErrMissing, ErrDamaged or ErrNewer.
-	KeySettings(ctx context.Context) (Keys, error)
-	// SetKeySettings stores k with the next version, if k's is still the current one;
-	// otherwise store.ErrChanged. Version 0 is the current one while none is stored.
-	SetKeySettings(ctx context.Context, k Keys) error
-	// KeySettingsHistory returns at most Kept versions, newest first, without versions that do not decode.
-	KeySettingsHistory(ctx context.Context) ([]Keys, error)
 }

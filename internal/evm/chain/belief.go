@@ -123,8 +123,8 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
 // than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
-// can forge; otherwise it is doubted. Ahead returns 0 if the tables are not older. It is not sure if only such counts
-// came, from too few nodes.
+// can forge; otherwise it is doubted, unless it does not answer while another node is silent. Ahead returns 0 if the
+// tables are not older. It is not sure if only such counts came, from too few nodes.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
@@ -132,10 +132,14 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 	}
 	sure = count > 0 && n.Suffice(len(more))
 	for _, v := range more {
-		switch {
-		case sure:
-		case v.shows(ctx, wallet, next):
+		if sure {
+			break
+		}
+		switch shown, err := v.shows(ctx, wallet, next); {
+		case shown:
 			count, sure = v.Mined, true
+		case err != nil && len(views) < len(n): // the others may lie
+			count = max(count, v.Mined)
 		default:
 			v.Doubt(ctx, log, "it counts transactions that it does not show", "wallet", wallet, "count", v.Mined, "next_nonce", next)
 		}
@@ -144,16 +148,16 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 }
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
-func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
+func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) (bool, error) {
 	if v.Number == 0 { // of Latest
 		v.Head, _ = v.Node.Head(ctx, ConfirmationRule{})
 	}
 	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, v.Number)
 	if err != nil || hash.IsZero() {
-		return false
+		return false, err
 	}
-	txs, _ := v.Node.Transactions(ctx, []Hash{hash})
-	return len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce
+	txs, err := v.Node.Transactions(ctx, []Hash{hash})
+	return len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce, err
 }
 
 // maxLag is how many blocks a node may be behind for its balances to count.

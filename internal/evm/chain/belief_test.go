@@ -129,6 +129,23 @@ func TestAheadAlone(t *testing.T) {
 	}
 }
 
+// TestAheadUnasked: a node that counts more, and does not answer when it is to show it, is not sure; nor is it wrong while
+// another node is silent, as the rest may lie.
+func TestAheadUnasked(t *testing.T) {
+	of := func(mined uint64) *stub {
+		return &stub{account: chain.Account{Mined: mined, Head: chain.Head{Number: 9, Final: 9}}}
+	}
+	for answers, want := range map[int]uint64{2: 7, 3: 0} {
+		honest := of(7)
+		honest.atNonce, honest.lost = chain.Hash{1}, 1
+		all := nodes(honest, of(5), of(5))
+		got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:answers], token.Address{1}, 5)
+		if got != want || sure {
+			t.Errorf("%d answers: %d, %t, want %d", answers, got, sure, want)
+		}
+	}
+}
+
 // TestView: neither the first nor the richest node of three is believed.
 func TestView(t *testing.T) {
 	var stubs []*stub

@@ -29,7 +29,7 @@ func (r GasRule) Moves(t Transfer) bool {
 	return !r.Account.IsZero() && (t.To == r.Account || t.From == r.Account)
 }
 
-// A GasUnit is the number of wei of gas that the smallest unit of the stack's token pays, on a
+// A GasUnit is the number of wei of gas that the smallest unit of the rail's token pays, on a
 // chain where that token is the gas. A wallet then has one balance, in two units. Zero: gas is paid
 // in ether, another balance. No other code converts between the two.
 type GasUnit uint64

@@ -17,6 +17,8 @@ const (
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.
 	tolerance, cooldown = 3, 10 * time.Second
+	// probeFor is how long nodes that have missed so many may take for the answer that ends it.
+	probeFor = time.Second
 )
 
 // ErrOpen reports a node that was not queried because its circuit breaker is open.
@@ -58,15 +60,15 @@ type breaker struct {
 
 // A record is how a watched node has answered this process.
 type record struct {
-	mu     sync.Mutex
-	late   bool          // the last miss was an answer later than the other nodes'
-	row    int           // unanswered requests in a row
-	total  int           // unanswered requests since Health was last called
-	slow   time.Duration // the slowest answer since Health was last called
-	missed time.Time     // when a request was last left unanswered
-	wrong  bool          // enough nodes have contradicted it since Health was last called
-	warned time.Time     // when Doubt last logged it
-	probed time.Time     // when Dead last let a caller find out
+	probing sync.Mutex // held by the caller that Dead has ask
+	mu      sync.Mutex
+	late    bool          // the last miss was an answer later than the other nodes'
+	row     int           // unanswered requests in a row
+	total   int           // unanswered requests since Health was last called
+	slow    time.Duration // the slowest answer since Health was last called
+	missed  time.Time     // when a request was last left unanswered
+	wrong   bool          // enough nodes have contradicted it since Health was last called
+	warned  time.Time     // when Doubt last logged it
 }
 
 func breakerOf(node Node) *breaker {
@@ -135,43 +137,39 @@ func (b *breaker) open() bool {
 	if b == nil || b.after == nil {
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.row >= tolerance && b.now().Sub(b.missed) < cooldown
+	row, last := b.misses()
+	return row >= tolerance && b.now().Sub(last) < cooldown
 }
 
-// Dead reports whether every node has missed several requests in a row. Once a second it reports false, so that one
-// caller finds out whether that is over.
-func (n Nodes) Dead() bool {
-	if len(n) == 0 || slices.ContainsFunc(n, func(node Node) bool { return !breakerOf(node).failing() }) {
+// Dead reports whether every node has missed several requests in a row. A second after the last one, one caller asks
+// again, and waits no longer than probeFor: a process that serves one request at a time would hang with the nodes.
+func (n Nodes) Dead(ctx context.Context) bool {
+	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }
+	if len(n) == 0 || slices.ContainsFunc(n, alive) {
 		return false
 	}
 	b := breakerOf(n[0])
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.now().Sub(b.probed).Abs() < time.Second {
+	if !b.probing.TryLock() {
 		return true
 	}
-	b.probed = b.now()
-	return false
+	defer b.probing.Unlock()
+	if _, last := b.misses(); b.now().Sub(last).Abs() < time.Second {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	_, _ = n.Fees(ctx) // the breakers remember who answers
+	return !slices.ContainsFunc(n, alive)
 }
 
-func (b *breaker) failing() bool {
+// misses returns how many requests in a row it left unanswered, and when the last one ever.
+func (b *breaker) misses() (row int, last time.Time) {
 	if b == nil {
-		return false
+		return 0, time.Time{}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.row >= tolerance
-}
-
-func (b *breaker) lastMiss() time.Time {
-	if b == nil {
-		return time.Time{}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.missed
+	return b.row, b.missed
 }
 
 // late returns a channel that receives when the time is over, if the nodes are watched.
@@ -205,7 +203,11 @@ func (n Nodes) inOrder() Nodes {
 			order = append(order, n[i])
 		}
 	}
-	slices.SortStableFunc(order, func(a, b Node) int { return breakerOf(a).lastMiss().Compare(breakerOf(b).lastMiss()) })
+	slices.SortStableFunc(order, func(a, b Node) int {
+		_, of := breakerOf(a).misses()
+		_, than := breakerOf(b).misses()
+		return of.Compare(than)
+	})
 	return order
 }
 

@@ -480,7 +480,7 @@ func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head
 	return chain.Account{}, nil
 }
 
-// TestDead: while all nodes miss requests, one caller a second finds out whether that is over.
+// TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most.
 func TestDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang, good := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
@@ -489,21 +489,24 @@ func TestDead(t *testing.T) {
 			_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
 			_, _ = half.Latest(t.Context(), token.Address{1}, token.Address{2})
 		}
-		if half.Dead() || dead.Dead() {
-			t.Error("a node that answers counts as dead, or nobody may find out")
+		if half.Dead(t.Context()) {
+			t.Error("a node that answers counts as dead")
 		}
 		for range 3 {
-			if !dead.Dead() || !dead.Dead() {
-				t.Error("another caller is let through")
-			}
-			if time.Sleep(time.Second); dead.Dead() {
-				t.Error("nobody finds out")
+			time.Sleep(time.Second)
+			for _, want := range []time.Duration{time.Second, 0, 0} {
+				began := time.Now()
+				if !dead.Dead(t.Context()) || time.Since(began) != want {
+					t.Errorf("a caller waits %v, not %v, or finds nodes alive", time.Since(began), want)
+				}
 			}
 		}
 		hang.takes = always(usual)
-		_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
-		if dead.Dead() || dead.Dead() {
-			t.Error("nodes that answer again count as dead")
+		time.Sleep(time.Second)
+		for range 2 {
+			if dead.Dead(t.Context()) {
+				t.Error("nodes that answer again count as dead")
+			}
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -77,13 +76,13 @@ type Position struct {
 // An AddressBook keeps the address books of all merchants of a stack.
 type AddressBook struct {
 	Store
-	keys func(context.Context) (settings.Keys, error)
+	hold time.Duration
 	now  func() time.Time
 }
 
-// NewAddressBook returns the books in store. A new entry is active after the Hold of keys, nil where none is added.
-func NewAddressBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *AddressBook {
-	return &AddressBook{store, keys, now}
+// NewAddressBook returns the books in store. A new entry is active after the hold.
+func NewAddressBook(store Store, hold time.Duration, now func() time.Time) *AddressBook {
+	return &AddressBook{store, hold, now}
 }
 
 // Add enters an address and returns its entry, or the existing one. announce notifies the merchant of a new entry
@@ -95,12 +94,8 @@ func (b *AddressBook) Add(ctx context.Context, e Entry, announce func(context.Co
 	if !errors.Is(err, ErrNotFound) {
 		return there, false, wrap(err, "looking for", e.Address)
 	}
-	keys, err := b.keys(ctx)
-	if err != nil {
-		return Entry{}, false, wrap(err, "reading the hold of", e.Address)
-	}
 	e.CreatedAt = b.now().UTC().Truncate(time.Millisecond)
-	e.ActiveAt = e.CreatedAt.Add(keys.Hold)
+	e.ActiveAt = e.CreatedAt.Add(b.hold)
 	if err := announce(ctx, e); err != nil {
 		return Entry{}, false, wrap(err, "announcing", e.Address)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -33,25 +32,21 @@ func (s store) Entry(ctx context.Context, merchant, mode string, a token.Address
 func TestBook(t *testing.T) {
 	entries := new(memory.APIKeys)
 	e := recipient.Entry{Merchant: "mer_1", Mode: "test", Address: token.Address{1}}
-	held := func(context.Context) (settings.Keys, error) { return settings.Keys{Hold: time.Hour}, nil }
-	lost := func(context.Context) (settings.Keys, error) { return settings.Keys{}, errLost }
 	told, deaf := func(context.Context, recipient.Entry) error { return nil }, func(context.Context, recipient.Entry) error { return errLost }
 	now := func() time.Time { return noon.Add(1) }
 	for _, test := range []struct {
 		name     string
 		failure  error // of reads
-		keys     func(context.Context) (settings.Keys, error)
 		announce func(context.Context, recipient.Entry) error
 		added    bool
 		want     error
 	}{
-		{"no hold is known", nil, lost, told, false, errLost},
-		{"it is not announced", nil, held, deaf, false, errLost},
-		{"the store is down", errLost, held, told, false, errLost},
-		{"it is new", nil, held, told, true, nil},
-		{"it is there", nil, lost, deaf, false, nil},
+		{"it is not announced", nil, deaf, false, errLost},
+		{"the store is down", errLost, told, false, errLost},
+		{"it is new", nil, told, true, nil},
+		{"it is there", nil, deaf, false, nil},
 	} {
-		book := recipient.NewAddressBook(store{entries, test.failure}, test.keys, now)
+		book := recipient.NewAddressBook(store{entries, test.failure}, time.Hour, now)
 		got, added, err := book.Add(t.Context(), e, test.announce)
 		if added != test.added || !errors.Is(err, test.want) || err == nil && !got.ActiveAt.Equal(noon.Add(time.Hour)) {
 			t.Errorf("%s: Add = %+v, %v, %v", test.name, got, added, err)
@@ -66,7 +61,7 @@ func TestBook(t *testing.T) {
 		{e.Address, time.Hour - 1, nil, false}, {e.Address, time.Hour, nil, true}, {e.Address, time.Hour, errLost, false},
 		{token.Address{2}, time.Hour, nil, false},
 	} {
-		book := recipient.NewAddressBook(store{entries, test.failure}, nil, nil)
+		book := recipient.NewAddressBook(store{entries, test.failure}, 0, nil)
 		active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at))
 		if active != test.want || !errors.Is(err, test.failure) {
 			t.Errorf("Active(%v, %v) = %v, %v", test.to, test.at, active, err)

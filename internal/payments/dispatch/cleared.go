@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,14 +16,14 @@ import (
 var errStrange = errors.New("the RPC secret names a chain that no rail has; add the rail and run remit recover, or remove the nodes")
 
 // othersCleared returns an error unless every other rail is cleared (store.Rules.Uncleared): a run of check-receipts
-// has noted it, or else this process compares.
+// has noted it, or else this process compares. While a chain has no rail, that rail is not.
 func (d sending) othersCleared(ctx context.Context) error {
 	others, err := d.others(ctx)
-	if err != nil || len(others) == 0 {
+	if err != nil || d.rails == nil || d.Ephemeral {
 		return err
 	}
 	all, err := d.rules.Get(ctx, d.Now(), d.rails.read)
-	if err != nil {
+	if err = cmp.Or(err, d.strange(ctx, all)); err != nil {
 		return err
 	}
 	uncleared, err := all.Uncleared(ctx, d.Store, d.Coin(), d.Now())
@@ -50,27 +51,16 @@ func (d sending) othersCleared(ctx context.Context) error {
 // is nothing to compare: the tables may have lost them.
 func (d *Dispatcher) compareCleared(ctx context.Context) error {
 	wallets, err := d.Store.Wallets(ctx, d.Coin())
-	if err == nil && len(wallets) == 0 {
-		err = store.ErrUncleared
-	}
-	if err != nil {
-		return err
-	}
-	nodes, err := d.Nodes.Nodes(ctx)
-	if err != nil {
-		return err
+	nodes, none := d.Nodes.Nodes(ctx)
+	if err = cmp.Or(err, none); err != nil || len(wallets) == 0 {
+		return cmp.Or(err, store.ErrUncleared)
 	}
 	s := sending{Dispatcher: d, Nodes: nodes}
 	for _, r := range wallets.Working(true) {
-		if err := s.compare(ctx, r); err != nil {
-			return err
-		}
-		w, err := s.record(ctx, r)
-		if err == nil && w.Suspect() {
-			err = store.ErrUncleared
-		}
-		if err != nil {
-			return err
+		err := s.compare(ctx, r)
+		w, unread := s.record(ctx, r)
+		if err = cmp.Or(err, unread); err != nil || w.Suspect() {
+			return cmp.Or(err, store.ErrUncleared)
 		}
 	}
 	for _, r := range wallets.Working(false) {

@@ -660,7 +660,7 @@ func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
 		return err
 	}})
 	p.keys = p.keys[:1]
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+	p.open(first)
 	if _, err := p.pay(); err != nil || !p.Did("Wallet#2") || p.Did("Account#2") {
 		t.Errorf("%v, after %v", err, p.Calls)
 	}
@@ -690,7 +690,8 @@ func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
 		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, porttest.Rail.Token, "", p.Now())
-		stored, _ := onchain.Payment(chain.MinedTx{From: first, To: porttest.Rail.Token.Contract, Data: string(offer.CallData(true)), At: p.Now()}, 1, porttest.Rail.Token, "")
+		mined := chain.MinedTx{From: first, To: porttest.Rail.Token.Contract, Data: string(offer.CallData(true)), At: p.Now()}
+		stored, _ := onchain.Payment(mined, 1, porttest.Rail.Token, "")
 		_, _, err := p.Tables.Create(t.Context(), stored)
 		p.Must(err)
 		if commit {
@@ -715,7 +716,8 @@ func TestFoundOnTheChain(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]stack.Config{
-		"another chain": {ChainID: 2, Token: porttest.Rail.Token}, "another token": {ChainID: 1, Token: token.Token{Contract: token.Address{0xe0}}},
+		"another chain": {ChainID: 2, Token: porttest.Rail.Token},
+		"another token": {ChainID: 1, Token: token.Token{Contract: token.Address{0xe0}}},
 	} {
 		if _, err := dispatch.New(other, p.d.Parts).Send(t.Context(), request); !errors.Is(err, dispatch.ErrKeyReused) {
 			t.Errorf("%s: %v", name, err)

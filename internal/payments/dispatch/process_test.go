@@ -100,6 +100,12 @@ func (p *process) set(change func(*settings.Settings)) {
 // pay sends asked.
 func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
 
+// open opens a wallet that can pay.
+func (p *process) open(a token.Address) {
+	p.Must(p.Tables.Open(context.Background(),
+		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+}
+
 // send sends asked under another key.
 func (p *process) send(key string) (dispatch.Result, error) {
 	r := asked
@@ -155,7 +161,8 @@ func (r registering) Wallets(ctx context.Context, rail token.Coin) (wallet.Regis
 		case a == funding:
 			to = wallet.Funding
 		}
-		r.p.Must(r.p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), Token: porttest.Rail.Token.Contract, State: to, Key: wallet.InSecret}))
+		r.p.Must(r.p.Tables.Register(context.Background(),
+			wallet.Registration{ID: walletOf(a), Token: porttest.Rail.Token.Contract, State: to, Key: wallet.InSecret}))
 		r.p.Must(r.p.Tables.SetState(context.Background(), walletOf(a), from, to, r.p.Now()))
 	}
 	return r.Store.Wallets(ctx, rail)

@@ -50,7 +50,7 @@ func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
 func TestOneKeyTwoRails(t *testing.T) {
 	p := newProcess(t, script{})
 	rails, _ := railsOf(p)
-	register(p, token.Address{7}, wallet.Retired)
+	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), store.Comparison{Ran: p.Now(), Since: p.Now(), Abreast: p.Now()}))
 	if r, err := rails.Send(t.Context(), asked); err != nil || r.Payment.Token != porttest.Rail.Token {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -59,6 +59,8 @@ func TestOneKeyTwoRails(t *testing.T) {
 	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
 		t.Errorf("the same key on another rail: %v", err)
 	}
+	register(p, token.Address{7}, wallet.Retired) // the process has read that there is none
+	p.Pass(2 * time.Second)
 	to := asked
 	to.IdempotencyKey, to.To = "own", token.Address{7}
 	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
@@ -73,6 +75,16 @@ func TestOneKeyTwoRails(t *testing.T) {
 		if _, err := d.Send(t.Context(), astray); !errors.Is(err, dispatch.ErrUnavailable) {
 			t.Errorf("a request for %v at another rail's dispatcher: %v", asset, err)
 		}
+	}
+	late := asked
+	late.IdempotencyKey = "late"
+	rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
+	if _, err := rails.Send(t.Context(), late); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("a chain has nodes and no rail: %v", err)
+	}
+	p.Must(p.Tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 3, Token: euro.Token, Network: "new"})))
+	if _, err := rails.Send(t.Context(), late); err != nil {
+		t.Errorf("it has got a rail since this process read them: %v", err)
 	}
 	closed := asked
 	closed.IdempotencyKey = "closed"
@@ -112,20 +124,28 @@ func TestOthersCleared(t *testing.T) {
 		wallets []token.Address // registered, the first has a record
 		paid    token.Address
 		pays    bool
+		alone   bool // the tables end with the process
 	}{
-		"cleared, and down now":               {nil, nil, true, []token.Address{seven}, seven, true},
-		"not in this series":                  {ahead, nil, true, []token.Address{seven}, token.Address{}, false},
-		"but its nodes answer":                {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true},
-		"it is ahead":                         {ahead, nil, false, []token.Address{seven, eight}, seven, false},
-		"a wallet is suspected":               {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false, []token.Address{seven}, token.Address{}, false},
-		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false},
-		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false},
-		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false},
+		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true, false},
+		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false, false},
+		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true, false},
+		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
+		"a wallet is suspected": {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false,
+			[]token.Address{seven}, token.Address{}, false, false},
+		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false, false},
+		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
+		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
+		"ahead, tables of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script{})
 			rails, down := railsOf(p, c.chains...)
-			nodes := rails.Wiring.Nodes
+			nodes, config := rails.Wiring.Nodes, rails.Config
+			rails.Config = func(r store.Rail) (stack.Config, error) {
+				made, err := config(r)
+				made.Ephemeral = c.alone
+				return made, err
+			}
 			rails.Wiring.Nodes = func(of stack.Config) chain.Provider {
 				if of.ChainID == 1 || c.down {
 					return nodes(of)
@@ -159,4 +179,30 @@ func register(p *process, a token.Address, s wallet.State) {
 
 func suspect(p *process) {
 	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
+}
+
+// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have come
+// with restored tables; nor does one when the rail has been added again, before it is recovered.
+func TestALostRail(t *testing.T) {
+	crashed := newProcess(t, breaks("Commit#1", "Payment#1"))
+	if _, err := crashed.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	p := start(t, crashed.Tables, script{})
+	rails, _ := railsOf(p, 1, 2)
+	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(),
+		store.Comparison{Ran: p.Now(), Since: p.Now().Add(-time.Hour), Abreast: p.Now()}))
+	for _, lost := range []settings.Rail{{ChainID: 3, Token: euro.Token, Network: "lost"}, {}} {
+		rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
+		if _, err := rails.Send(t.Context(), asked); !errors.Is(err, dispatch.ErrInProgress) {
+			t.Errorf("%v, and the payment is %s", err, p.stored().State)
+		}
+		if lost != (settings.Rail{}) {
+			p.Must(p.Tables.SetCompared(t.Context(), token.Coin{ChainID: 3}, store.Comparison{Ran: p.Now()}))
+			s := settings.Default(lost)
+			s.At = p.Now()
+			p.Must(p.Tables.SetSettings(t.Context(), s))
+			p.Pass(settings.MaxAge)
+		}
+	}
 }

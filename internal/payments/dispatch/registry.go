@@ -19,13 +19,17 @@ const (
 	justRead = 2 * time.Second
 )
 
-// registry returns the chain's wallets, read at most within ago. A process may pay from a draining wallet for
-// RegistryAge more. A retired wallet reserves no nonce, even for a process that still believes it active.
+// registry returns the rail's wallets, read at most within ago; while there are none, just read: a rail that is added
+// pays soon. A process may pay from a draining wallet for RegistryAge more. A retired wallet reserves no nonce, even
+// for a process that still believes it active.
 func (d *Dispatcher) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()
 	wallets, age := d.wallets, began.Sub(d.read)
 	d.mu.Unlock()
+	if len(wallets) == 0 {
+		within = min(within, justRead)
+	}
 	if age >= 0 && age < within {
 		return wallets, nil
 	}

@@ -35,16 +35,21 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		}
 		return rail, d.Refused(rail.Settings)
 	}
-	all, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (store.Rules, error) {
+	read := func(ctx context.Context) (store.Rules, error) {
 		if d.rails != nil {
 			return d.rails.read(ctx)
 		}
 		all, err := d.Store.Rules(ctx)
 		rail, refused := judge(all)
 		settings.Note(ctx, d.Log, "payments", rail.Settings.Version, cmp.Or(err, refused))
-		return all, cmp.Or(err, refused)
-	})
-	rail, refused := judge(all) // another rail's request may have read them
+		return all, err
+	}
+	all, err := d.rules.Get(ctx, d.Now(), read)
+	rail, refused := judge(all)
+	if err == nil && refused != nil { // an operator may have confirmed them since
+		all, err = read(ctx)
+		rail, refused = judge(all)
+	}
 	if err = cmp.Or(err, refused, d.strange(ctx, all)); err != nil {
 		err = errors.Join(ErrUnavailable, err)
 	}
@@ -77,7 +82,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead() {
+	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead(ctx) {
 		err = errDead
 	}
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err

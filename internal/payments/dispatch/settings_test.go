@@ -44,7 +44,7 @@ func TestUnusableSettings(t *testing.T) {
 		log   string
 	}{
 		"damaged":               {func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrDamaged) }, "damaged"},
-		"missing":               {func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrMissing) }, "remit settings set"},
+		"missing":               {func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrMissing) }, "remit rails add"},
 		"of newer code":         {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
 		"unreadable":            {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, porttest.ErrBroken.Error()},
 		"a live stack's, unset": {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},

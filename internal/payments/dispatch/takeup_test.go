@@ -15,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
 
@@ -247,7 +246,7 @@ func TestANonceIsNoLicence(t *testing.T) {
 func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 	p := newProcess(t, breaks(unreserved...))
 	p.foreign = first
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+	p.open(second)
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().Wallet != first {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -18,7 +19,7 @@ type Transfer struct {
 	Key      string // not empty; coins move at most once under it
 	Mode     string // "test" or "live"
 	From, To token.Address
-	Ether    bool         // of ether, in wei; else of the stack's token
+	Ether    bool         // of ether, in wei; else of the rail's token
 	Amount   token.Amount // zero: everything spendable, less feeRoom; with Call nothing
 	Call     []byte       // call data for the contract To, sent with the ether; nil: a transfer
 	Why      string       // shown in books
@@ -67,9 +68,7 @@ func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, err
 func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
 	do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
 	s, err := d.begin(ctx)
-	if err != nil {
-		return payment.Payment{}, err
-	}
+	s.refused = cmp.Or(err, s.refused) // a stored payment answers
 	return do(s, ctx, t)
 }
 

@@ -59,7 +59,12 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 		if fair.Must(order(fair)); fair.nonces() != 1 {
 			t.Errorf("%s: %d nonces after %v", name, fair.nonces(), fair.Calls)
 		}
-		for _, call := range slices.Clone(fair.Calls) {
+		calls := slices.Clone(fair.Calls)
+		fair.Script["Nodes#2"] = func(*process) error { return porttest.ErrBroken }
+		if err := order(fair); errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("%s: made, and repeated without nodes: %v", name, err)
+		}
+		for _, call := range calls {
 			p := refilling(t, breaks(call))
 			err := order(p)
 			unopened := strings.HasPrefix(call, "Open") && errors.Is(err, wallet.ErrUnknown) // its error is in the log
@@ -163,7 +168,8 @@ func TestRefill(t *testing.T) {
 	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}
-	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
+	one, two := number("USDC", "1"), number("USDC", "2")
+	if one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
 }

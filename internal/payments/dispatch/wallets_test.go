@@ -162,7 +162,7 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 	}
 	p = newProcess(t, script{})
 	p.foreign = first
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+	p.open(second)
 	for n := range 3 {
 		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second {
 			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
@@ -181,7 +181,7 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 // TestAWalletIsOpenedOnceThePausesOfOthersAreKnown: it would be paused with them.
 func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	p := newProcess(t, breaks("Wallets#2", "Wallets#3")) // the lists for the pauses
-	p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+	p.open(second)
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.Did("Open#1") {
 		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.Calls)
 	}

@@ -88,8 +88,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 }
 
 // Resume ends the pauses of Hold and those by which a run stopped every wallet. A
-// wallet that is paused for another reason besides stays paused for that. The tables lack no payment of the rail then,
-// which lets the others pay.
+// wallet that is paused for another reason besides stays paused for that.
 func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
@@ -101,13 +100,5 @@ func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 			return fmt.Errorf("resuming %s: %w", id.Address, err)
 		}
 	}
-	known, err := r.Store.Compared(ctx, r.Coin())
-	if err == nil {
-		known.Abreast = r.Now()
-		err = r.Store.SetCompared(ctx, r.Coin(), known)
-	}
-	if errors.Is(err, store.ErrChanged) {
-		return r.Resume(ctx, nil) // a run has stored its comparison meanwhile
-	}
-	return err
+	return nil
 }

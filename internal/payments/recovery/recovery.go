@@ -37,12 +37,12 @@ type Recovery struct {
 
 // A Report counts the acts of a Recovery.
 type Report struct {
-	Noops   int          // nonces used up; in a dry run, the most that would be
-	Known   int          // transfers of payments that the tables have
-	Stored  int          // payments put back
-	Sum     token.Amount // of those, in the token's smallest unit
-	Foreign []chain.Hash // transfers without the id of a payment
-	Differ  []payment.ID // payments that the tables know otherwise than the chain
+	Noops   int          `json:"nonces_used_up"`       // in a dry run, the most that would be
+	Known   int          `json:"payments_known"`       // transfers of payments that the tables have
+	Stored  int          `json:"payments_put_back"`    // that the tables lacked
+	Sum     token.Amount `json:"amount_put_back"`      // of those, in the token's smallest unit
+	Foreign []chain.Hash `json:"transfers_without_id"` // of a payment
+	Differ  []payment.ID `json:"payments_that_differ"` // that the tables know otherwise than the chain
 }
 
 // A run is one Run of a Recovery.
@@ -76,7 +76,17 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	step(now.checkChain) // or the transfers are of another chain
 	step(now.putBack)
 	step(now.await)
+	step(now.noteFound)
 	return now.report, err
+}
+
+// noteFound ends the note that the chain was lost: the tables lack no payment of it any more. So a run that finds the rail
+// abreast, once its wallets are resumed, lets the others pay.
+func (r *run) noteFound(ctx context.Context) error {
+	if r.DryRun {
+		return nil
+	}
+	return store.NoteLost(ctx, r.Store, r.ChainID, time.Time{})
 }
 
 // rules returns the rules of the moment, or why there are none.

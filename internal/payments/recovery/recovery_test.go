@@ -127,6 +127,8 @@ func TestRecover(t *testing.T) {
 		mine()
 	}
 
+	marked := token.Coin{ChainID: 1} // it had nodes and no rail
+	must.OK(t, tables.SetCompared(t.Context(), marked, store.Comparison{Ran: time.Now()}))
 	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
 	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
 
@@ -137,12 +139,18 @@ func TestRecover(t *testing.T) {
 	if p, err := tables.Payment(t.Context(), lost); err == nil {
 		t.Errorf("a dry run has stored %+v", p)
 	}
+	if mark := must.Get(tables.Compared(t.Context(), marked))(t); mark.Ran.IsZero() {
+		t.Error("a dry run lets other rails pay")
+	}
 	r.DryRun = false
 	if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
 		t.Errorf("the first run: %+v", got)
 	}
 	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 {
 		t.Errorf("the payment is %s, of %s at nonce %d", p.State, p.Wallet, p.Nonce)
+	}
+	if mark := must.Get(tables.Compared(t.Context(), marked))(t); !mark.Ran.IsZero() {
+		t.Errorf("it has ended, and no other rail pays: %+v", mark)
 	}
 	if got := run(); got.Stored != 0 || got.Known != 1 {
 		t.Errorf("the second run: %+v", got)

@@ -39,8 +39,8 @@ type pass struct {
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no
-// node answers. It skips an idle wallet unless idle is true.
-func (p *pass) handle(ctx context.Context, by string, idle bool) error {
+// node answers. It skips an idle wallet unless idle is true, and ends the claim on one that rests if resting is.
+func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
 	if errors.Is(err, wallet.ErrUnknown) && p.registered.State == wallet.Damaged {
@@ -51,9 +51,6 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 			p.report.Unreadable++
 		}
 		return err
-	}
-	if p.wallet.Suspect() {
-		p.held.Store(true)
 	}
 	if p.wallet.Damaged != "" {
 		unreadable++
@@ -80,8 +77,14 @@ func (p *pass) handle(ctx context.Context, by string, idle bool) error {
 	}
 	p.report.Unreadable = unreadable
 	err = p.steps(ctx)
-	p.report.Busy = p.busy()
-	if busy && !p.report.Busy {
+	switch p.report.Busy = p.busy(); {
+	case p.report.Busy && p.rests():
+		p.report.Busy, p.report.Resting = false, 1
+		if !resting {
+			break
+		}
+		fallthrough
+	case busy && !p.report.Busy:
 		var unclaimErr error
 		p.report.Busy, unclaimErr = p.unclaim(ctx, by)
 		err = errors.Join(err, unclaimErr)
@@ -114,7 +117,23 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// unclaim ends the run's claim on a wallet that has nothing left to do, then reads the wallet again: a handler that
+// far is how far behind the newest block the final block must be for a minute more or less not to matter.
+const far = 5 * time.Minute
+
+// rests reports whether the wallet's transactions are all mined, and only wait for the final block, which is far
+// behind: a look a minute is enough.
+func (p *pass) rests() bool {
+	if p.seen == nil || len(p.wallet.Reservations) > 0 || p.report.Unreadable+p.report.Undecided > 0 {
+		return false
+	}
+	near := func(v chain.View) bool {
+		return v.Final > v.Number || time.Duration(v.Number-v.Final)*p.BlockTime < far //nolint:gosec // blocks, far from 2^63
+	}
+	return !slices.ContainsFunc(p.views, near) &&
+		!slices.ContainsFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined })
+}
+
+// unclaim ends the run's claim on a wallet that has nothing to do now, then reads the wallet again: a handler that
 // reserved before the claim ended relies on this run, and a handler that reserves later sends a hint. A crash leaves a
 // claim that expires, and a wallet that next minute's run looks at.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
@@ -164,10 +183,13 @@ func (p *pass) tally(change func(*Report)) {
 // does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
-	if count == 0 {
-		return false, nil
+	fresh := p.wallet
+	if count > 0 {
+		fresh, err = p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
 	}
-	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
+	if fresh.Suspect() { // another run, or recovery, may have raised next_nonce over payments that the tables lack
+		p.held.Store(true)
+	}
 	if err != nil || count <= fresh.NextNonce {
 		return false, err
 	}

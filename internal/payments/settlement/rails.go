@@ -22,8 +22,6 @@ type Wiring struct {
 	Nodes func(stack.Config) chain.Provider
 	// Refiller returns a rail's Refiller; nil: there are no refills.
 	Refiller func(context.Context, token.Coin) (Refiller, error)
-	// Chains returns the chains that have nodes; nil: those of the rails.
-	Chains func(context.Context) ([]uint64, error)
 }
 
 // Rails settle the payments of every rail, side by side, each by a settler of its own.
@@ -66,7 +64,6 @@ func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]
 	if err != nil {
 		return nil, fmt.Errorf("reading the rails: %w", err)
 	}
-	marked := r.mark(ctx, rules.Without(chains))
 	accounts := make([]Account, len(rules.Rails))
 	var settling sync.WaitGroup
 	errs := make([]error, len(rules.Rails))
@@ -83,23 +80,12 @@ func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]
 			errs[i] = err
 		})
 	}
-	settling.Wait()
-	return accounts, errors.Join(append(errs, marked)...)
-}
-
-// mark notes chains that have nodes and no rail: a rail that is added later may have made payments that the tables lack.
-func (r *Rails) mark(ctx context.Context, chains []uint64) (err error) {
-	for _, id := range chains {
+	for _, id := range rules.Without(chains) {
 		r.Log.ErrorContext(ctx, "a chain has nodes and no rail", "chain_id", id)
-		c := token.Coin{ChainID: id}
-		known, unread := r.Store.Compared(ctx, c)
-		if unread == nil {
-			known.Ran = r.Now()
-			unread = r.Store.SetCompared(ctx, c, known)
-		}
-		err = errors.Join(err, unread)
+		errs = append(errs, store.NoteLost(ctx, r.Store, id, r.Now()))
 	}
-	return err
+	settling.Wait()
+	return accounts, errors.Join(errs...)
 }
 
 // settler returns the settler of a rail: the one of the last run, unless its configuration has changed since.

@@ -138,7 +138,7 @@ func TestReportsAddUp(t *testing.T) {
 		return settlement.Funds{Address: token.Address{n}, Gap: gap}
 	}
 	one := settlement.Report{
-		Busy: true, Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 7, Unreadable: 8, Unruled: 1,
+		Busy: true, Resting: 30, Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 7, Unreadable: 8, Unruled: 1,
 		Suspect: 9, Undecided: 10, Paused: 11, Unfilled: 12, Funding: []uint64{13}, Pending: 14, Oldest: 15, ToFinal: []time.Duration{16},
 		Spent: []settlement.Spent{{Noop: true}}, Wallets: []settlement.Funds{fund(1, 1), fund(2, 2)},
 	}
@@ -148,13 +148,13 @@ func TestReportsAddUp(t *testing.T) {
 		ToFinal: []time.Duration{100}, Spent: []settlement.Spent{{}}, Wallets: []settlement.Funds{fund(1, 3)},
 	}
 	added := settlement.Report{
-		Busy: true, ClaimedElsewhere: true, Confirmed: 101, Failed: 102, Reservations: 103, Noops: 104, Bumps: 105, Resent: 106,
+		Busy: true, Resting: 30, ClaimedElsewhere: true, Confirmed: 101, Failed: 102, Reservations: 103, Noops: 104, Bumps: 105, Resent: 106,
 		Refused: 107, Unreadable: 108, Unruled: 1, Suspect: 109, Undecided: 110, Paused: 15, Unfilled: 112, Funding: []uint64{13, 100},
 		Pending: 114, Oldest: 15, ToFinal: []time.Duration{16, 100}, Spent: []settlement.Spent{{Noop: true}, {}},
 		Wallets: []settlement.Funds{fund(1, 1), fund(2, 2), fund(1, 3)},
 	}
 	followed := added // one by other
-	followed.Busy, followed.Unreadable, followed.Unruled, followed.Undecided, followed.Pending = false, 100, 0, 100, 100
+	followed.Busy, followed.Resting, followed.Unreadable, followed.Unruled, followed.Undecided, followed.Pending = false, 0, 100, 0, 100, 100
 	followed.Paused = 11 // later rounds skip a wallet that is paused and idle
 	followed.Wallets = []settlement.Funds{fund(2, 2), fund(1, 3)}
 	preceded := added // one by other
@@ -197,7 +197,7 @@ var unused = wallet.ID{ChainID: 1, Address: token.Address{2}}
 // ended makes three transactions final, and registers a wallet without a record.
 func (w *world) ended() {
 	w.Must(w.Tables.Advance(context.Background(), id, 3, 0))
-	w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, Token: porttest.Rail.Token.Contract, State: wallet.Draining, Key: wallet.InSecret}))
+	w.register(unused, wallet.Draining)
 	w.mined, w.settled, w.pooled = 3, 3, 3
 }
 

@@ -10,7 +10,8 @@ import (
 
 // A Report counts a run's work and describes its wallets.
 type Report struct {
-	Busy             bool // a nonce is reserved or has a pending transaction
+	Busy             bool // a nonce is reserved or has a pending transaction, of a wallet that does not rest
+	Resting          int  // wallets whose transactions are mined, and wait for a final block that is far behind
 	ClaimedElsewhere bool // another run claims a busy wallet
 	Confirmed        int  // payments made final in this run
 	Failed           int
@@ -57,6 +58,7 @@ type Funds struct {
 
 func (r *Report) add(o Report) {
 	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
+	r.Resting += o.Resting
 	r.Confirmed += o.Confirmed
 	r.Failed += o.Failed
 	r.Reservations += o.Reservations
@@ -80,7 +82,7 @@ func (r *Report) add(o Report) {
 
 // next adds a later round: counters add up, gauges are replaced, balances of skipped wallets stay.
 func (r *Report) next(round Report) {
-	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
+	r.Busy, r.Resting, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, 0, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle
 	r.Wallets = slices.DeleteFunc(r.Wallets, func(old Funds) bool {
 		return slices.ContainsFunc(round.Wallets, func(f Funds) bool { return f.Address == old.Address })

@@ -99,21 +99,26 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 }
 
 // uncompared reports whether no run has compared every wallet of the rail with its chain since the tables were new, or
-// restored, or another rail is not cleared: a key of this rail's payment may have paid there since.
+// restored, or another rail is not cleared, or is lost: a key of this rail's payment may have paid there since.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
-	if known.At.IsZero() {
-		return true
+	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
+		return yet
 	}
 	all, err := s.stored(ctx)
-	if err != nil {
-		return true
+	var others []store.Rail
+	var chains []uint64
+	if err == nil && s.Chains != nil {
+		chains, err = s.Chains(ctx)
 	}
-	others, err := all.Uncleared(ctx, s.Store, s.Coin(), s.Now())
-	if err != nil || len(others) > 0 {
-		s.Log.WarnContext(ctx, "payments wait for another rail", "rails", len(others), "err", err)
-		return true
+	if err == nil {
+		others, err = all.Uncleared(ctx, s.Store, s.Coin(), s.Now())
 	}
-	return false
+	lost := all.Without(chains)
+	if err == nil && len(others)+len(lost) == 0 {
+		return false
+	}
+	s.Log.WarnContext(ctx, "payments wait for another rail", "rails", len(others), "lost", lost, "err", err)
+	return true
 }
 
 // lacking reports whether a wallet without a record has paid, or there is no wallet: the tables may have lost both.
@@ -145,7 +150,7 @@ func (s *Settler) passes(ctx context.Context, r *run, shared *round, wallets wal
 			_, done := r.compared.Load(registered.ID)
 			missing = !done
 		}
-		err := p.handle(ctx, r.by, missing)
+		err := p.handle(ctx, r.by, missing, r.resting)
 		if err == nil || p.seen != nil {
 			r.memories.Store(registered.ID, p.remember(err))
 		}

@@ -131,7 +131,7 @@ func situations() []situation {
 		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), report{Busy: true}, nil},
 		{"a damaged wallet", func(w *world) { w.Tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
 		{"a damaged registration of a wallet that has no record", func(w *world) {
-			w.Must(w.Tables.Register(context.Background(), wallet.Registration{ID: unused, Token: porttest.Rail.Token.Contract, State: wallet.Active, Key: wallet.InSecret}))
+			w.register(unused, wallet.Active)
 			w.Tables.SpoilRegistration(unused)
 		}, script{}, report{Unreadable: 1}, nil},
 		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},

@@ -85,6 +85,50 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRests: a run ends, and frees the wallet, once all that is pending is mined and the final block is five minutes
+// behind. It goes on for a payment that came before the wallet was free.
+func TestRests(t *testing.T) {
+	const block, near, far = 12 * second, 19, 20 // blocks above number 9
+	mines := func(key string) func(w *world) error {
+		return func(w *world) error {
+			p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", key)})
+			w.paid(p, p.TxHash)
+			return nil
+		}
+	}
+	mined, another := mines("a"), func(w *world) error { w.commit("b", 0); return nil }
+	ends := func(w *world) error { w.final = 5; return nil }
+	for name, test := range map[string]struct {
+		lag    uint64
+		script script
+		waits  []time.Duration
+	}{
+		"at once":                      {far, script{"Account#1": mined}, nil},
+		"once it is mined":             {far, script{"Account#2": mined}, []time.Duration{block, 0}},
+		"not while the block is near":  {near, script{"Account#1": mined, "Head#2": ends}, []time.Duration{block}},
+		"not while one is not counted": {far, breaks("Publish#1").With("Account#1", mined).With("Head#2", ends), []time.Duration{block}},
+		"not while another came":       {far, script{"Account#1": mined, "Claim#2": another, "Account#2": mines("b")}, []time.Duration{block, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.script)
+			w.commit("a", minute)
+			w.pooled, w.final, w.lag, w.named = 2, 4, test.lag, true
+			if _, err := w.settler.Run(t.Context(), "run"); err != nil && name != "not while one is not counted" {
+				t.Error(err)
+			}
+			if !slices.Equal(w.waits, test.waits) {
+				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.Calls)
+			}
+			if free, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !free || err != nil {
+				t.Errorf("the wallet is not free: %v", err)
+			}
+			for call := range test.script {
+				t.Errorf("%s was not called: %v", call, w.Calls)
+			}
+		})
+	}
+}
+
 // TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
 // or none wait, and no other pause does.
 func TestOutOfGas(t *testing.T) {
@@ -189,7 +233,7 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
 	} {
 		w := newWorld(t, test.script)
-		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}, porttest.Rail.Token.Contract))
+		w.open(wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64})
 		test.before(w)
 		began := w.Now()
 		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
@@ -241,13 +285,24 @@ func TestSeries(t *testing.T) {
 	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
 	w.Pass(5 * minute)
 	cleared("its chain had nodes and no rail", false)
+	known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t)
+	known.Ran = w.Now().Add(4 * minute)
+	known.Since, known.Abreast = known.Ran, known.Ran
+	w.Must(w.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), known))
+	w.down = porttest.ErrBroken
+	cleared("restored, down, and the clock of a run before the loss was far ahead", false)
 }
 
 // TestAnotherRail: a crashed handler's reservation waits until the other rail is cleared, and a run notes its beginning
 // before it asks a node: a rail whose nodes hang would look like one without runs.
 func TestAnotherRail(t *testing.T) {
-	for cleared, want := range map[bool]int{true: 1, false: 0} {
+	for _, c := range []struct {
+		cleared, ephemeral bool
+		want               int
+	}{{true, false, 1}, {false, false, 0}, {false, true, 1}} {
+		cleared, want := c.cleared, c.want
 		w := newWorld(t, script{})
+		w.settler.Ephemeral = c.ephemeral
 		other := settings.Default(settings.Rail{ChainID: 2, Token: token.Token{Contract: token.Address{2}, Symbol: "EURC"}, Network: "other"})
 		w.Must(w.Tables.SetSettings(t.Context(), other))
 		w.reserve("a", minute)
@@ -281,8 +336,7 @@ func TestNothingIsNotAbreast(t *testing.T) {
 		w.mined, w.settled = c.mined, c.mined
 		w.Must(w.Tables.Advance(t.Context(), id, c.mined, 0))
 		for _, a := range c.unknown {
-			w.Must(w.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: a}, Token: coin.Contract,
-				State: wallet.Active, Key: wallet.InSecret}))
+			w.register(wallet.ID{ChainID: 1, Address: a}, wallet.Active)
 		}
 		if c.none {
 			w.settler.Token.Contract = token.Address{9}
@@ -334,5 +388,61 @@ func TestNoNodesYet(t *testing.T) {
 		if used := tables == w.Tables; errors.Is(err, chain.ErrNoNodes) != used {
 			t.Errorf("a wallet has paid: %t, and the run ends with %v", used, err)
 		}
+	}
+}
+
+// TestARestoredNonce: no run commits a reservation that may have come with restored tables: not while a chain has nodes
+// and no rail, nor before a run of this series has compared the wallets.
+func TestARestoredNonce(t *testing.T) {
+	for name, before := range map[string]func(w *world){
+		"a lost rail": func(w *world) {
+			w.settler.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 3}, nil }
+		},
+		"unreadable chains": func(w *world) {
+			w.settler.Chains = func(context.Context) ([]uint64, error) { return nil, porttest.ErrBroken }
+		},
+		"a table of the same name": func(w *world) { w.down = porttest.ErrBroken; w.Pass(5 * minute) },
+	} {
+		w := newWorld(t, script{})
+		w.reserve("a", minute)
+		before(w)
+		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
+		report, _ := w.settler.Run(ctx, "run")
+		if cancel(); report.Reservations != 0 {
+			t.Errorf("%s: %d reservations were finished", name, report.Reservations)
+		}
+	}
+}
+
+// TestALostRail: a run notes a chain that has nodes and no rail, once there is a rail.
+func TestALostRail(t *testing.T) {
+	w := newWorld(t, script{})
+	parts := w.settler.Parts
+	parts.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 3}, nil }
+	for of, lost := range map[uint64]bool{1: false, 3: true} {
+		for range 2 {
+			must.Get(settlement.NewRails(settlement.Wiring{
+				Config: func(store.Rail) (stack.Config, error) { return w.settler.Config, nil },
+				Nodes:  func(stack.Config) chain.Provider { return w },
+			}, parts).Run(t.Context(), "run"))(t)
+		}
+		if note := must.Get(w.Tables.Compared(t.Context(), token.Coin{ChainID: of}))(t); note.Ran.IsZero() == lost {
+			t.Errorf("chain %d: %+v", of, note)
+		}
+	}
+}
+
+// TestSuspectedMeanwhile: another run pauses the wallets and raises next_nonce, after this one has read the wallet and
+// before a node counts. This one does not clear the rail.
+func TestSuspectedMeanwhile(t *testing.T) {
+	w := newWorld(t, script{"Account#1": func(w *world) error {
+		w.Must(w.Tables.Pause(context.Background(), id, wallet.Suspicion))
+		w.Must(w.Tables.Advance(context.Background(), id, 2, 0))
+		return nil
+	}})
+	w.mined, w.settled = 2, 2
+	must.Get(w.settler.Run(t.Context(), "run"))(t)
+	if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); known.Cleared(w.Now()) {
+		t.Errorf("%+v", known)
 	}
 }

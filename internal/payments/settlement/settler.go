@@ -70,12 +70,14 @@ type Parts struct {
 	Events Events
 	// Refiller starts refills. Only Refill uses it; a round does not.
 	Refiller Refiller
-	Log      *slog.Logger
-	Now      func() time.Time
-	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
+	// Chains returns the chains that have nodes; nil: those of the rails.
+	Chains func(context.Context) ([]uint64, error)
+	Log    *slog.Logger
+	Now    func() time.Time
+	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
 }
 
-// A Settler settles the payments of one chain.
+// A Settler settles the payments of one rail.
 type Settler struct {
 	stack.Config
 	Parts
@@ -115,12 +117,12 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.Rules(rail.Settings), nil
 }
 
-// Run makes a round about once a block until nothing is pending or its time is over. by names the
-// run in its claims on wallets. The report counts the work done even if the last round ended in an
-// error: a wallet that fails does not hold up the others, and the next round tries it again.
+// Run makes a round about once a block until nothing is pending, all that is pending rests, or its time is over. by
+// names the run in its claims on wallets. The report counts the work done even if the last round ended in an error: a
+// wallet that fails does not hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total, patient := Report{}, true
-	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load()}
+	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load(), resting: true}
 	defer func() {
 		if run.compared != nil {
 			s.storeComparison(ctx, run)
@@ -140,7 +142,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		round, all, err := s.round(ctx, run)
 		total.next(round)
 		if all && total.Suspect == 0 {
-			if run.known.At = run.began; !run.held && !s.strange(ctx, *run.known) {
+			if run.known.At = run.began; !run.held && !s.strange(ctx) {
 				run.known.Abreast = run.began
 			}
 		}
@@ -153,7 +155,9 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
 		case round.Busy || err != nil:
-			patient = true
+			patient, run.resting = true, false
+		case round.Resting > 0 && !run.resting:
+			run.resting, pause = true, 0 // one more, which ends the claims
 		case round.ClaimedElsewhere && patient:
 			// Another run claims a wallet. If that was killed, its claim ends within claimTime.
 			patient, pause = false, claimTime
@@ -177,19 +181,19 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	if known.Ran.IsZero() || r.began.Sub(known.Ran).Abs() >= gap {
-		known.Since = r.began
+	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // by a wrong clock
+		known.Since, known.Abreast = r.began, time.Time{}
 	}
 	known.Ran = r.began
 	r.known = &known
 	return nil
 }
 
-// strange reports whether the rail's chain had nodes when it had no rail, and the rail was not recovered since: the
-// tables may lack its payments, and the wallets that made them.
-func (s *Settler) strange(ctx context.Context, known store.Comparison) bool {
+// strange reports whether the rail's chain had nodes when it had no rail, and was not recovered since: the tables may
+// lack its payments, and the wallets that made them.
+func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
-	return err != nil || mark.Ran.After(known.Abreast)
+	return err != nil || !mark.Ran.IsZero()
 }
 
 // unused reports that no wallet has paid yet.
@@ -208,6 +212,7 @@ type run struct {
 	changed  bool              // known.Silent is not stored yet
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
+	resting  bool              // a round ends the claims on wallets that rest: none was busy in the last one
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 

@@ -40,6 +40,7 @@ type world struct {
 
 	mined    uint64                       // transactions of the wallet
 	final    uint64                       // highest final block
+	lag      uint64                       // how many blocks are above number 9
 	settled  uint64                       // transactions of the wallet that are final; 0: those of w.receipts, once block 5 is
 	pooled   uint64                       // the count with the node's pool
 	price    uint64                       // base fee
@@ -78,7 +79,7 @@ func newWorld(t *testing.T, s script) *world {
 		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
 	}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
-	w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}, porttest.Rail.Token.Contract))
+	w.open(wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas})
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, BlockTime: 12 * time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(1000)},
 	}, settlement.Parts{
@@ -93,6 +94,17 @@ func newWorld(t *testing.T, s script) *world {
 	})
 	w.set(100)
 	return w
+}
+
+// open opens a wallet.
+func (w *world) open(opened wallet.Wallet) {
+	w.Must(w.Tables.Open(context.Background(), opened, porttest.Rail.Token.Contract))
+}
+
+// register registers a wallet with a stored key.
+func (w *world) register(of wallet.ID, s wallet.State) {
+	w.Must(w.Tables.Register(context.Background(),
+		wallet.Registration{ID: of, Token: porttest.Rail.Token.Contract, State: s, Key: wallet.InSecret}))
 }
 
 // set stores settings with a MerchantCap.
@@ -133,7 +145,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
 	c, _ := w.Tables.Compared(context.Background(), porttest.Rail.Coin()) // in memory
-	c.At = w.Now().Add(-time.Hour)
+	c.At, c.Ran, c.Since = w.Now().Add(-time.Hour), w.Now(), w.Now().Add(-2*time.Hour)
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
 	w.Must(err)
@@ -295,7 +307,7 @@ func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
 }
 
 func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
-	return chain.Head{Number: 9, Final: w.final}, nil
+	return chain.Head{Number: 9 + w.lag, Final: w.final}, nil
 }
 
 func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {

@@ -28,6 +28,20 @@ func (c Comparison) Cleared(now time.Time) bool {
 	return c.goesOn(now) && !c.Abreast.IsZero() && !c.Abreast.Before(c.Since)
 }
 
+// NoteLost notes, until a recovery of the chain, that it had nodes and no rail: a rail of it that is added later may have
+// made payments that the tables lack, from wallets that they lack too. The zero time ends the note.
+func NoteLost(ctx context.Context, s interface {
+	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
+	SetCompared(ctx context.Context, rail token.Coin, c Comparison) error
+}, chainID uint64, at time.Time) error {
+	c := token.Coin{ChainID: chainID}
+	note, err := s.Compared(ctx, c)
+	if err != nil || note.Ran.IsZero() == at.IsZero() {
+		return err
+	}
+	return s.SetCompared(ctx, c, Comparison{Ran: at, Revision: note.Revision})
+}
+
 func (c Comparison) goesOn(now time.Time) bool {
 	age := now.Sub(c.Ran)
 	return age >= -Skew && age < ComparedFor
@@ -36,7 +50,7 @@ func (c Comparison) goesOn(now time.Time) bool {
 // Uncleared returns the rails beside own that no run of check-receipts has cleared. Keys are the merchant's, whatever
 // the asset: tables that lack a payment of one rail would let its key pay on another. Left out are rails that were
 // closed, or added, since the series of runs began: these tables were the stack's before. A rail that had nodes before
-// it was added is ErrUncleared, as no comparison finds the wallets that the tables lack.
+// it was added is ErrUncleared, also as own, as no comparison finds the wallets that the tables lack.
 func (r Rules) Uncleared(ctx context.Context, s interface {
 	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
 }, own token.Coin, now time.Time) (uncleared []Rail, err error) {
@@ -62,16 +76,16 @@ func (r Rules) Uncleared(ctx context.Context, s interface {
 	}
 	within := func(at time.Time) bool { return !since.IsZero() && at.After(since.Add(Skew)) }
 	for i, rail := range r.Rails {
-		if rail.Coin == own || within(rail.ClosedAt) || known[i].Cleared(now) {
+		if within(rail.ClosedAt) || known[i].Cleared(now) {
 			continue
 		}
 		mark, err := s.Compared(ctx, token.Coin{ChainID: rail.Coin.ChainID})
 		switch {
 		case err != nil:
 			return nil, err
-		case mark.Ran.After(known[i].Abreast):
+		case !mark.Ran.IsZero():
 			return nil, fmt.Errorf("rail %s: %w", rail.Coin, ErrUncleared)
-		case !within(rail.Added):
+		case rail.Coin != own && !within(rail.Added):
 			uncleared = append(uncleared, rail)
 		}
 	}

@@ -75,5 +75,8 @@ func TestUncleared(t *testing.T) {
 		if len(uncleared) != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d rails, %v; want %d, %v", name, len(uncleared), err, c.want, c.err)
 		}
+		if _, err := rules.Uncleared(t.Context(), tables, other, now); errors.Is(err, store.ErrUncleared) != (c.err != nil) {
+			t.Errorf("%s: the rail itself may pay: %v", name, err)
+		}
 	}
 }

@@ -63,10 +63,10 @@ func (r Rules) Assets() (all stack.Assets) {
 	return all
 }
 
-// Without returns those of chains that have no rail.
+// Without returns those of chains that have no rail, none for a stack that has no rail yet.
 func (r Rules) Without(chains []uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(chains), func(id uint64) bool {
-		return slices.ContainsFunc(r.Rails, func(r Rail) bool { return r.Coin.ChainID == id })
+		return len(r.Rails) == 0 || slices.ContainsFunc(r.Rails, func(r Rail) bool { return r.Coin.ChainID == id })
 	})
 }
 

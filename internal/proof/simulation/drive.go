@@ -305,6 +305,9 @@ func (c *Cluster) settle() {
 		// first run commits at an absurd price gets its fees in the second.
 		runs++
 	}
+	if c.Pause == blockTime { // a run has four rounds
+		runs++
+	}
 	for i := range runs {
 		began := time.Now()
 		c.trace("cluster", "run %d of %d", i+1, runs)

@@ -161,7 +161,8 @@ func (n *nemesis) forget() {
 		slices.ContainsFunc(c.rails, func(r *rail) bool { return r.Chain.Away() }) {
 		return
 	}
-	images := slices.DeleteFunc(append([]*memory.Payments{memory.NewPayments()}, n.images...), func(image *memory.Payments) bool { return !c.loses(image) })
+	images := slices.DeleteFunc(append([]*memory.Payments{memory.NewPayments()}, n.images...),
+		func(image *memory.Payments) bool { return !c.loses(image) })
 	if len(images) == 0 {
 		return
 	}

@@ -61,7 +61,8 @@ var Refilling = settings.Refills{
 func further(setup *Setup, seed uint64) {
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
 	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
-		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
+		setup.Epoch = []uint64{0, 3, 5, 25}[epochs.IntN(4)]
+		setup.Pause = []time.Duration{time.Second, 3 * time.Second, 12 * time.Second}[epochs.IntN(3)] // of 25 and 12 s, runs rest
 	}
 	if rand.New(rand.NewPCG(seed, 0x2a11)).IntN(3) == 0 {
 		setup.Rails = 2
@@ -296,7 +297,8 @@ func Shrink(fails func(Reduction) bool) Reduction {
 	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
 		try(func(r *Reduction) { r.Steps = n })
 	}
-	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)), []string{oneHost, unnoticed})
+	names := slices.Concat(slices.Sorted(maps.Keys(faults)), fakechain.Subjects, slices.Sorted(maps.Keys(disturbances)),
+		[]string{oneHost, unnoticed})
 	for _, o := range scheduler.Faults() {
 		names = append(names, o.String())
 	}

@@ -30,12 +30,7 @@ func Rails(t *testing.T, s RailStore, spoil func()) {
 		return settings.Default(settings.Rail{ChainID: chainID, Token: usdc, Network: "devnet"})
 	}
 	first := of(1)
-	versioned(c, first, settings.Payments, func(context.Context) (settings.Settings, error) {
-		rail := rules().Rail(first.Coin())
-		return rail.Settings, rail.Unusable
-	}, s.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
-		return s.SettingsHistory(ctx, first.Coin())
-	}, func(s *settings.Settings, n uint64) { s.Daily = token.Units(n) })
+	versioned(c, s, first)
 
 	to := token.Address{1}
 	c.ok("denying", s.Deny(t.Context(), store.Denial{To: to, At: noon}))
@@ -55,7 +50,8 @@ func Rails(t *testing.T, s RailStore, spoil func()) {
 		closed bool
 		at     time.Time // of the change
 		want   time.Time
-	}{{true, noon, noon}, {true, noon.Add(time.Hour), noon}, {false, noon.Add(time.Hour), time.Time{}}, {true, noon.Add(2 * time.Hour), noon.Add(2 * time.Hour)}} {
+	}{{true, noon, noon}, {true, noon.Add(time.Hour), noon}, {false, noon.Add(time.Hour), time.Time{}},
+		{true, noon.Add(2 * time.Hour), noon.Add(2 * time.Hour)}} {
 		first = rules().Rail(first.Coin()).Settings
 		first.Closed, first.At = step.closed, step.at
 		c.ok("closing and opening", s.SetSettings(t.Context(), first))
@@ -88,57 +84,47 @@ func (c *check) rules() store.Rules {
 	return must.Get(c.Rules(c.Context()))(c)
 }
 
-// KeySettings checks that a store keeps the promises of settings.KeyStore.
-func KeySettings(t *testing.T, s settings.KeyStore) {
-	versioned(tester{t}, settings.DefaultKeys(true), settings.APIKeys, s.KeySettings, s.SetKeySettings,
-		s.KeySettingsHistory, func(k *settings.Keys, n uint64) { k.Hold = time.Duration(n) * time.Second })
-}
-
-// versioned checks that settings are kept in versions. differ makes a version unlike others.
-func versioned[T any](c tester, start T, t settings.Table[T], read func(context.Context) (T, error),
-	set func(context.Context, T) error, history func(context.Context) ([]T, error), differ func(*T, uint64),
-) {
+// versioned checks that a rail's settings are kept in versions.
+func versioned(c tester, s RailStore, v settings.Settings) {
 	c.Helper()
-	ctx := c.Context()
-	v, err := read(ctx)
-	first := t.Stamp(&v).Version
-	if first == 0 {
-		c.refused("before", err, settings.ErrMissing)
+	ctx, coin := c.Context(), v.Coin()
+	read := func() (settings.Settings, error) {
+		c.Helper()
+		rail := must.Get(s.Rules(ctx))(c).Rail(coin)
+		return rail.Settings, rail.Unusable
 	}
-	v = start
-	var want []T
-	for n := first; n < first+settings.Kept+2; n++ {
-		*t.Stamp(&v) = settings.Stamp{Version: n, Needs: settings.Code, Confirmed: n%2 == 0, At: noon, Who: "ada", Why: fmt.Sprint("test ", n)}
-		differ(&v, n+1)
-		c.ok("setting", set(ctx, v))
-		t.Stamp(&v).Version++
-		got := must.Get(read(ctx))(c)
-		c.same("the settings", v, got)
-		want = append([]T{v}, want...)
+	_, err := read()
+	c.refused("before", err, settings.ErrMissing)
+	var want []settings.Settings
+	for n := uint64(0); n < settings.Kept+2; n++ {
+		v.Stamp = settings.Stamp{Version: n, Needs: settings.Code, Confirmed: n%2 == 0, At: noon, Who: "ada", Why: fmt.Sprint("test ", n)}
+		v.Daily = token.Units(n + 1)
+		c.ok("setting", s.SetSettings(ctx, v))
+		v.Version++
+		c.same("the settings", v, must.Get(read())(c))
+		want = append([]settings.Settings{v}, want...)
 	}
-	all := must.Get(history(ctx))(c)
-	c.same("the history", want[:settings.Kept], all)
-	old := want[1]
-	c.refused("setting on an old version", set(ctx, old), store.ErrChanged)
+	c.same("the history", want[:settings.Kept], must.Get(s.SettingsHistory(ctx, coin))(c))
+	c.refused("setting on an old version", s.SetSettings(ctx, want[1]), store.ErrChanged)
 	bad := v
-	t.Stamp(&bad).Why = string(make([]byte, 1000))
-	if err := set(ctx, bad); err == nil {
+	bad.Why = string(make([]byte, 1000))
+	if err := s.SetSettings(ctx, bad); err == nil {
 		c.Error("a long reason was stored")
 	}
 	won := c.wins(4, store.ErrChanged, func(ctx context.Context, i int) error {
 		mine := v
-		differ(&mine, uint64(i)+1)
-		return set(ctx, mine)
+		mine.Daily = token.Units(uint64(i) + 1)
+		return s.SetSettings(ctx, mine)
 	})
 	c.same("writes that succeeded at once", 1, len(won))
 	newer := v
-	t.Stamp(&newer).Version++
-	t.Stamp(&newer).Needs = settings.Code + 1
-	c.ok("setting what newer code wrote", set(ctx, newer))
-	v, err = read(ctx)
+	newer.Version++
+	newer.Needs = settings.Code + 1
+	c.ok("setting what newer code wrote", s.SetSettings(ctx, newer))
+	v, err = read()
 	c.refused("reading what newer code wrote", err, settings.ErrNewer)
-	t.Stamp(&newer).Needs, t.Stamp(&newer).Version = settings.Code, t.Stamp(&v).Version
-	c.ok("setting over it", set(ctx, newer))
+	newer.Needs, newer.Version = settings.Code, v.Version
+	c.ok("setting over it", s.SetSettings(ctx, newer))
 }
 
 var denialPromises = []promise[*check]{

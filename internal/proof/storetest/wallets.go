@@ -162,7 +162,8 @@ var walletPromises = []promise[*check]{
 		}
 		want[0].Opened = true
 		unregistered := c.open(wallet.Wallet{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}})
-		want = append(want, wallet.Registration{ID: unregistered.ID, Token: usdc.Contract, State: wallet.Draining, Key: wallet.InSecret, Opened: true})
+		want = append(want, wallet.Registration{ID: unregistered.ID, Token: usdc.Contract, State: wallet.Draining,
+			Key: wallet.InSecret, Opened: true})
 		c.registers(chainID, want)
 	}},
 	{"a registration moves only from the state that the caller names", func(c *check) {
@@ -226,7 +227,8 @@ var walletPromises = []promise[*check]{
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}
 		for n, want := range []store.Comparison{{}, {At: noon.Add(1)},
-			{At: noon, Final: final, Seen: noon.Add(2), Ran: noon.Add(4), Since: noon.Add(5), Abreast: noon.Add(6), Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}},
+			{At: noon, Final: final, Seen: noon.Add(2), Ran: noon.Add(4), Since: noon.Add(5), Abreast: noon.Add(6),
+				Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}},
 			{Final: chain.Block{Hash: final.Hash}}, {}} {
 			want.Revision = uint64(n)
 			if n > 0 {

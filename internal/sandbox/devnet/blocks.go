@@ -144,14 +144,8 @@ func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Trans
 	var random common.Hash
 	binary.BigEndian.PutUint64(random[24:], c.salt)
 	height := parent.Number.Uint64() + 1 // also the number of the beacon block, which headers have since Amsterdam
-	args := &miner.BuildPayloadArgs{
-		Parent:      parent.Hash(),
-		Timestamp:   timestamp,
-		Random:      random,
-		Withdrawals: types.Withdrawals{},
-		BeaconRoot:  new(common.Hash),
-		SlotNum:     &height,
-	}
+	args := &miner.BuildPayloadArgs{Parent: parent.Hash(), Timestamp: timestamp, Random: random,
+		Withdrawals: types.Withdrawals{}, BeaconRoot: new(common.Hash), SlotNum: &height}
 	empty := txs != nil && len(txs) == 0
 	block, _, err := c.eth.Miner().BuildTestingPayload(args, txs, empty, nil)
 	if err != nil {

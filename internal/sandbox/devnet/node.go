@@ -120,12 +120,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	}
 
 	conf := ethconfig.Defaults
-	conf.Genesis = &core.Genesis{
-		Config:    &rules,
-		GasLimit:  gasLimit,
-		Timestamp: uint64(c.cfg.Now().Unix()) - 1,
-		Alloc:     alloc,
-	}
+	conf.Genesis = &core.Genesis{Config: &rules, GasLimit: gasLimit, Timestamp: uint64(c.cfg.Now().Unix()) - 1, Alloc: alloc}
 	conf.SyncMode = ethconfig.FullSync
 	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
 	conf.Miner.GasCeil = gasLimit
@@ -133,18 +128,13 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.Miner.Recommit = time.Hour
 	conf.RPCTxFeeCap = 0 // no cap
 	conf.TxPool.NoLocals = true
-	conf.TxPool.AccountSlots = poolPerAccount
-	conf.TxPool.AccountQueue = poolPerAccount
-	conf.TxPool.GlobalSlots = poolTotal
-	conf.TxPool.GlobalQueue = poolTotal
+	conf.TxPool.AccountSlots, conf.TxPool.AccountQueue = poolPerAccount, poolPerAccount
+	conf.TxPool.GlobalSlots, conf.TxPool.GlobalQueue = poolTotal, poolTotal
 	conf.TxPool.Lifetime = 24 * time.Hour
 	conf.NoPrefetch = true // with a database in memory it costs as much as it saves
 
 	// Megabytes. The database is in memory already: caches before it only double it.
-	conf.DatabaseCache = 16
-	conf.TrieCleanCache = 16
-	conf.TrieDirtyCache = 64
-	conf.SnapshotCache = 16
+	conf.DatabaseCache, conf.TrieCleanCache, conf.TrieDirtyCache, conf.SnapshotCache = 16, 16, 64, 16
 	return &conf
 }
 

@@ -28,7 +28,7 @@ type receipts struct {
 
 	mu    sync.RWMutex
 	mined map[common.Hash]mined
-	stuck map[common.Hash]bool
+	stuck map[common.Hash]bool // their receipts move to the latest block, for ever
 }
 
 // A mined is the receipt of a transaction as it was last mined. A reorg may have removed its block since.
@@ -48,13 +48,6 @@ func (r *receipts) learn(block *types.Block) error {
 		r.mined[tx.Hash()] = mined{block.NumberU64(), read[i]}
 	}
 	return nil
-}
-
-// pretend makes a mined transaction stuck forever: its receipt moves to the latest block.
-func (r *receipts) pretend(tx common.Hash) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stuck[tx] = true
 }
 
 // GetTransactionReceipt answers eth_getTransactionReceipt: null for a transaction that is not mined.
@@ -100,11 +93,7 @@ type Recipient struct {
 
 // Recipients returns the magic recipients.
 func Recipients() []Recipient {
-	return []Recipient{
-		{RevertRecipient, "revert"},
-		{StuckRecipient, "stuck"},
-		{ReorgRecipient, "reorg"},
-	}
+	return []Recipient{{RevertRecipient, "revert"}, {StuckRecipient, "stuck"}, {ReorgRecipient, "reorg"}}
 }
 
 // meetMagic notes the payments to magic recipients in a block that has just become the head.
@@ -121,7 +110,9 @@ func (c *Chain) meetMagic(block *types.Block) {
 			hash := log.TxHash
 			switch {
 			case transfer.To == StuckRecipient:
-				c.receipts.pretend(hash)
+				c.receipts.mu.Lock()
+				c.receipts.stuck[hash] = true
+				c.receipts.mu.Unlock()
 			case transfer.To == ReorgRecipient && !c.reorged[hash] && !c.cfg.TokenGas: // there every block is final
 				c.reorged[hash] = true
 				if c.due == 0 {

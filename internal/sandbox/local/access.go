@@ -52,10 +52,13 @@ func (all rails) of(c token.Coin) *rail {
 func (s *process) open(ctx context.Context, n int, config stack.Config) (err error) {
 	r := &rail{Config: config, urls: s.RPC}
 	s.rails = append(s.rails, r)
-	contract := s.Token
+	var contract token.Address
 	var texts []string
-	if len(s.RPC) > 0 {
-		texts, err = keysIn(s.WalletFile)
+	if file := s.WalletFile; len(s.RPC) > 0 {
+		if contract = s.Token[n]; len(s.Token) > 1 {
+			r.urls, file = s.RPC[n:n+1], strings.Split(file, ",")[n]
+		}
+		texts, err = keysIn(file)
 	} else if r.embedded, err = s.ChainSettings.start(ctx, s.embedded(n), s.log); err == nil {
 		r.urls, contract = []string{r.embedded.URL()}, r.embedded.Token().Contract
 		for _, w := range r.embedded.Wallets() {
@@ -155,13 +158,6 @@ func (v *vault) keyed() map[token.Address]token.Coin {
 	return maps.Clone(v.rails)
 }
 
-// keyedOf returns the wallets of a rail with a key.
-func (v *vault) keyedOf(c token.Coin) []token.Address {
-	all := v.keyed()
-	maps.DeleteFunc(all, func(_ token.Address, of token.Coin) bool { return of != c })
-	return slices.SortedFunc(maps.Keys(all), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
-}
-
 // host returns the address of a node without parts that may be a provider's key: /sandbox needs no key of ours.
 func host(node string) string {
 	at, err := url.Parse(node)
@@ -172,8 +168,8 @@ func host(node string) string {
 }
 
 // facts describes the chain, with the balances of its wallets. It lists no magic
-// recipients of an outside chain, where they are ordinary addresses.
-func (r *rail) facts(ctx context.Context, wallets []token.Address) (devnet.Facts, error) {
+// recipients of an outside chain, where they are ordinary addresses; there is no other rail then.
+func (r *rail) facts(ctx context.Context, keys *vault) (devnet.Facts, error) {
 	if r.embedded != nil {
 		return r.embedded.Facts(ctx)
 	}
@@ -182,7 +178,11 @@ func (r *rail) facts(ctx context.Context, wallets []token.Address) (devnet.Facts
 			Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals}},
 		BlockTimeSeconds: r.BlockTime.Seconds(),
 	}
-	for _, w := range wallets {
+	of := keys.keyed()
+	for _, w := range slices.SortedFunc(maps.Keys(of), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) }) {
+		if of[w] != r.Coin() {
+			continue
+		}
 		views, err := r.nodes.Views(ctx, w, r.Token.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err

@@ -45,9 +45,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	}
 	server := &http.Server{
 		Handler:           accessLog(toTheEnd(stack.handler), out, time.Now),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		// OPTIONS * is a route that does not exist, like any other.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	_ "embed"
 	"encoding/json"
@@ -22,29 +23,17 @@ import (
 // description returns openapi.yaml as JSON, with url as its server and the program's version. Its order is kept, for
 // people who read it in the explorer, and so are its numbers: 2^256-1 is not a float.
 func description(url, version string) ([]byte, error) {
-	var document, servers yaml.Node
-	err := servers.Encode([]map[string]string{{"url": url, "description": "this server"}})
-	if err = errors.Join(err, yaml.Unmarshal(httpapi.Description, &document)); err != nil {
+	var document yaml.Node
+	if err := yaml.Unmarshal(httpapi.Description, &document); err != nil {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
-	root := document.Content[0]
-	*field(root, "servers") = servers
-	if version != "" {
-		field(field(root, "info"), "version").Value = version
-	}
-	text := []byte(toJSON(root))
+	set := strings.NewReplacer(`"version":"1.0.0"`, fmt.Sprintf(`"version":%q`, cmp.Or(version, "(devel)")), "https://api.example.com", url,
+		"Replaced by the server's own address in /openapi.json.", "this server")
+	text := []byte(set.Replace(toJSON(document.Content[0])))
 	if !json.Valid(text) {
 		return nil, errors.New("openapi.yaml has a number that is not written as JSON has it, or an alias")
 	}
 	return text, nil
-}
-
-// field returns the value of a mapping's key, or an empty node.
-func field(of *yaml.Node, key string) *yaml.Node {
-	if i := slices.IndexFunc(of.Content, func(n *yaml.Node) bool { return n.Value == key }); i >= 0 {
-		return of.Content[i+1]
-	}
-	return &yaml.Node{}
 }
 
 // toJSON returns a YAML node as JSON, if it is written as JSON has it.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -63,7 +62,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if s.servesPage() {
 		s.page = sandbox.New(time.Now, log)
 	}
-	for n := range s.Rail {
+	for n := range max(len(s.Rail), len(s.Token)) {
 		if err == nil {
 			err = s.open(ctx, n, config)
 		}
@@ -131,8 +130,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, unmetered{}, time.Now, mathrand.Float64).Deliver
-	current := settings.CachedKeys(s.tables.keys, false, time.Now, s.log)
-	book := recipient.NewAddressBook(s.tables.keys, current, time.Now)
+	book := recipient.NewAddressBook(s.tables.keys, recipientHold, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
 	ring := keyring.New(func(wallet token.Address) keyring.Read {
 		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
@@ -154,7 +152,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	}, settling)
 	s.proposals = &dispatch.Proposals{Rails: payer, Events: events, Terms: s.tables.keys.Terms, Explain: httpapi.Explain}
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-	if s.handler, err = s.routes(payer, keys, book, current, events, deliveries, sender); err != nil {
+	if s.handler, err = s.routes(payer, keys, book, events, deliveries, sender); err != nil {
 		return err
 	}
 	if page != nil {
@@ -177,8 +175,7 @@ func (s *process) config(r store.Rail) (stack.Config, error) {
 }
 
 func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *recipient.AddressBook,
-	current func(context.Context) (settings.Keys, error), events *webhook.Publisher, deliveries webhook.Store,
-	sender *guard.Client) (http.Handler, error) {
+	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
@@ -196,7 +193,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	}
 	assets := httpapi.Assets(payer.Assets)
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
-		httpapi.CreateAPIKey(keys, current),
+		httpapi.CreateAPIKey(keys, s.KeyCreation == "public"),
 		httpapi.ListAPIKeys(keys),
 		httpapi.GetOwnAPIKey(keys, s.tables.payments, time.Now),
 		httpapi.IssueAPIKey(keys, events, assets),
@@ -260,7 +257,7 @@ func (s *process) ownHost(next http.HandlerFunc) http.Handler {
 func (s *process) facts(ctx context.Context) (first devnet.Facts, err error) {
 	var assets []devnet.AssetFacts
 	for i, r := range s.rails {
-		facts, err := r.facts(ctx, s.keys.keyedOf(r.Coin()))
+		facts, err := r.facts(ctx, s.keys)
 		if err != nil {
 			return first, err
 		}

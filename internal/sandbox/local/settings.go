@@ -23,19 +23,19 @@ import (
 // Settings are the flags of a stack on one machine.
 type Settings struct {
 	Listen string   `default:"127.0.0.1:8080" help:"Where the API is served."`
-	Hosts  []string `name:"host" placeholder:"NAME" help:"On loopback, answer requests for this name of the machine too, such as host.docker.internal."`
-	Page   bool     `default:"true" negatable:"" help:"On loopback, serve a page that shows payments and breaks things."`
+	Hosts  []string `name:"host" placeholder:"NAME" help:"Answer to this name of the machine too, such as host.docker.internal."`
+	Page   bool     `default:"true" negatable:"" help:"On loopback, serve the page that shows payments and breaks things"`
 
-	ConfirmationRule string `help:"When a payment is final: after so many blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
+	ConfirmationRule string `help:"Final after: blocks, safe or finalized. Empty: 2, with --rpc as in docs/chains.md."`
 
-	Rail []string `enum:"usdc,eurc" default:"usdc" help:"usdc, eurc or both, each on a chain of its own; the first is the default."`
+	Rail []string `enum:"usdc,eurc" default:"usdc" help:"usdc, eurc or both, each on its own chain; the default first."`
 
 	ChainSettings
 
-	RPC           []string      `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
-	Token         token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile    string        `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
-	BatchContract token.Address `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
+	RPC           []string        `name:"rpc" placeholder:"URL" help:"Outside nodes, in place of the embedded chain."`
+	Token         []token.Address `placeholder:"ADDRESS" help:"The token's contract, with --rpc; several: each of its node and file."`
+	WalletFile    string          `placeholder:"FILE" help:"Wallets' keys, with --rpc: one a line, or remit chain's output."`
+	BatchContract token.Address   `placeholder:"ADDRESS" help:"With --rpc: the contract that remit batch deploy makes."`
 
 	DynamoDB string `name:"dynamodb" placeholder:"URL" help:"Keep everything in DynamoDB at this URL, not in memory."`
 	Fresh    bool   `help:"With --dynamodb: empty the tables first."`
@@ -44,7 +44,7 @@ type Settings struct {
 	Minimum     token.Amount  `default:"0" help:"Smallest payment, in the token's smallest unit; 0 for none."`
 	Maximum     token.Amount  `default:"0" help:"Largest payment; 0 for none."`
 	DailyLimit  token.Amount  `default:"0" help:"Most that a merchant may pay in a UTC day; 0 for no limit."`
-	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes API keys. Empty: public, with --rpc operator."`
+	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes keys. Empty: public; with --rpc operator."`
 	SilentAfter time.Duration `hidden:""` // of tests, in place of five minutes
 	Version     string        `kong:"-"`  // of the program, which /docs shows
 	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment."`
@@ -52,8 +52,8 @@ type Settings struct {
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
-	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"ethereum, or arc: the token pays gas, and blocks are final at once."`
-	ChainListen string        `default:"127.0.0.1:8545" help:"Where the embedded chain serves JSON-RPC; a second has the next port."`
+	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"arc: the token pays gas, blocks are final at once."`
+	ChainListen string        `default:"127.0.0.1:8545" help:"Where the chain serves JSON-RPC; a second: the next port."`
 	BlockTime   time.Duration `help:"Time between blocks. 0: 1s, with --rpc as in docs/chains.md."`
 	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }
@@ -66,6 +66,7 @@ const (
 	// a crash every reservation is an orphan.
 	reservationAge = 5 * time.Second
 	registryAge    = 5 * time.Second // reading the wallets costs nothing here
+	recipientHold  = 2 * time.Second // of a new entry of an address book
 )
 
 // servesPage reports whether the page is served: to this machine only, since its
@@ -140,46 +141,40 @@ func (s *Settings) write(ctx context.Context, t *tables, all rails, log *slog.Lo
 	}
 	for _, c := range all {
 		rail := rules.Rail(c.Coin())
-		if err := replace(settings.Payments, rail.Settings, rail.Unusable, s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token,
-			Network: c.Network, Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime}), log,
-			func(v settings.Settings) error { return t.payments.SetSettings(ctx, v) }); err != nil {
+		flags := s.initial(settings.Rail{ChainID: c.ChainID, Token: c.Token, Network: c.Network,
+			Confirmation: c.ConfirmationRule.String(), BlockTime: c.BlockTime})
+		changes, was := settings.Payments.Diff(rail.Settings, flags), rail.Settings.Stamp
+		if rail.Unusable != nil && !errors.Is(rail.Unusable, settings.ErrMissing) {
+			return fmt.Errorf("%w; add --fresh to delete them", rail.Unusable)
+		}
+		if rail.Unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
+			for _, c := range changes {
+				log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
+			}
+			continue
+		}
+		flags.Stamp = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
+		if err := t.payments.SetSettings(ctx, flags); err != nil {
 			return err
 		}
 	}
-	keys := settings.DefaultKeys(false)
-	keys.Public = s.KeyCreation == "public"
-	there, unusable := t.keys.KeySettings(ctx)
-	return replace(settings.APIKeys, there, unusable, keys, log, func(v settings.Keys) error { return t.keys.SetKeySettings(ctx, v) })
-}
-
-// replace stores the flags' settings unless they are stored, or were changed by a command.
-func replace[T any](t settings.Table[T], there T, unusable error, flags T, log *slog.Logger, set func(T) error) error {
-	changes, was := t.Diff(there, flags), *t.Stamp(&there)
-	if unusable != nil && !errors.Is(unusable, settings.ErrMissing) {
-		return fmt.Errorf("%w; add --fresh to delete them", unusable)
-	}
-	if unusable == nil && (len(changes) == 0 || was.Who != byFlags) {
-		for _, c := range changes {
-			log.Warn("setting kept; change it with remit settings", "setting", c.Name, "stored", c.From, "flag", c.To)
-		}
-		return nil
-	}
-	*t.Stamp(&flags) = settings.Stamp{Version: was.Version, Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
-	return set(flags)
+	return nil
 }
 
 // config returns the flags as the engines read them, without the chain and the
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
-	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
+	switch outside, named := len(s.RPC) > 0, len(s.Token) > 0; {
 	case len(s.Rail) > 2 || len(s.Rail) == 2 && (outside || s.Rail[0] == s.Rail[1]):
 		return stack.Config{}, errors.New("name each --rail once, and with --rpc none: its nodes are one rail")
 	case s.Fresh && (outside || s.DynamoDB == ""):
-		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; use it with --dynamodb and " +
-			"without --rpc")
+		return stack.Config{}, errors.New("--fresh would delete the only record of payments on another chain; " +
+			"use it with --dynamodb and without --rpc")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("the embedded chain brings its own token, wallets and batch contract; " +
 			"remove --token, --wallet-file and --batch-contract, or add --rpc")
+	case len(s.Token) > 1 && (len(s.RPC) != len(s.Token) || strings.Count(s.WalletFile, ",")+1 != len(s.Token)):
+		return stack.Config{}, errors.New("each --token has one --rpc and one --wallet-file; give as many, in order, with commas")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc lacks a token or wallets; add --token ADDRESS and --wallet-file FILE, which remit chain prints")
 	}

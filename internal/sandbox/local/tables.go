@@ -12,7 +12,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -25,7 +24,6 @@ type tables struct {
 		apikey.Store
 		apikey.Finder
 		recipient.Store
-		settings.KeyStore
 	}
 	payments interface {
 		store.Store
@@ -70,8 +68,8 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 }
 
 // errBehind reports tables that were kept while the embedded chain was not.
-var errBehind = errors.New("the tables know payments of an embedded chain that is gone; add --fresh to delete them, or " +
-	"keep a chain with remit chain and name it with --rpc")
+var errBehind = errors.New("the tables know payments of an embedded chain that is gone; " +
+	"add --fresh to delete them, or keep a chain with remit chain and name it with --rpc")
 
 // fit returns an error if no payment could be made from the tables: errBehind if a wallet
 // of theirs has paid on another run's embedded chain, which starts empty with each process.

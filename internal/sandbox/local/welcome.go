@@ -22,15 +22,12 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	if s.page != nil {
 		fmt.Fprintf(&b, "  page       %s/  watch payments, break things, see the chain's own count\n", s.url)
 	}
-	fmt.Fprintf(&b, "  API        %s\n", s.url)
-	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
-	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
+	fmt.Fprintf(&b, "  API        %[1]s\n  explorer   %[1]s/docs\n  sandbox    %[1]s/sandbox\n", s.url)
 	if facts, err := s.facts(ctx); err == nil {
 		for _, a := range facts.Assets {
 			fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", a.RPCURL,
 				a.ChainID, s.BlockTime, s.ConfirmationRule)
-			fmt.Fprintf(&b, "  token      %s %s\n", a.Token.Symbol, a.Token.Address)
-			fmt.Fprintf(&b, "  wallets    %d\n", len(a.Wallets))
+			fmt.Fprintf(&b, "  token      %s %s\n  wallets    %d\n", a.Token.Symbol, a.Token.Address, len(a.Wallets))
 		}
 	}
 	for _, err := range s.rails[0].silent {

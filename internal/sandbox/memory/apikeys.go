@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 )
@@ -19,12 +18,10 @@ type APIKeys struct {
 	merchants map[string][]*apikey.Key // oldest first, mostly
 	terms     map[string]apikey.Terms  // by merchant
 	book      map[bookKey]recipient.Entry
-	settings  versions[settings.Keys]
 }
 
 var (
-	_ apikey.Store      = (*APIKeys)(nil)
-	_ settings.KeyStore = (*APIKeys)(nil)
+	_ apikey.Store = (*APIKeys)(nil)
 )
 
 func (s *APIKeys) Create(_ context.Context, k apikey.Key) error {

@@ -32,5 +32,4 @@ func TestWebhooks(t *testing.T) {
 func TestAPIKeys(t *testing.T) {
 	storetest.Recipients(t, func(*testing.T) recipient.Store { return new(memory.APIKeys) })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
-	storetest.KeySettings(t, new(memory.APIKeys))
 }

@@ -12,54 +12,42 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-type versions[T any] struct {
-	all      []T // oldest first
+// versions are those of a rail's settings.
+type versions struct {
+	all      []settings.Settings // oldest first
 	last     uint64
 	unusable error // of the newest
 }
 
 // set adds v as the next version if the newest is v's.
-func (h *versions[T]) set(t settings.Table[T], v T) error {
-	if err := t.Validate(v); err != nil {
+func (h *versions) set(v settings.Settings) error {
+	if err := settings.Payments.Validate(v); err != nil {
 		return err
 	}
-	if t.Stamp(&v).Version != h.last {
+	if v.Version != h.last {
 		return store.ErrChanged
 	}
 	h.last++
-	t.Stamp(&v).Version, t.Stamp(&v).At = h.last, t.Stamp(&v).At.UTC()
+	v.Version, v.At = h.last, v.At.UTC()
 	h.all, h.unusable = append(slices.Clip(h.all[max(0, len(h.all)+1-settings.Kept):]), v), nil
 	return nil
 }
 
-func (h *versions[T]) newest(t settings.Table[T]) (v T, err error) {
-	switch {
-	case h.unusable != nil:
-		err = h.unusable
-	case len(h.all) == 0:
-		err = settings.ErrMissing
-	default:
+func (h *versions) newest() (v settings.Settings, err error) {
+	if err = h.unusable; err == nil {
 		v = h.all[len(h.all)-1]
-		if _, err = t.Decode(*t.Stamp(&v), t.Encode(v)); err == nil {
+		if _, err = settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v)); err == nil {
 			return v, nil
 		}
 	}
-	var none T
-	t.Stamp(&none).Version = h.last
-	return none, err
-}
-
-func (h *versions[T]) newestFirst() []T {
-	all := slices.Clone(h.all)
-	slices.Reverse(all)
-	return all
+	return settings.Settings{Stamp: settings.Stamp{Version: h.last}}, err
 }
 
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	err = s.locked(ctx, func() error {
 		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
 		for _, of := range s.rails {
-			of.Settings, of.Unusable = of.versions.newest(settings.Payments)
+			of.Settings, of.Unusable = of.versions.newest()
 			r.Rails = append(r.Rails, of.Rail)
 		}
 		return nil
@@ -70,7 +58,7 @@ func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 // A rail has the versions of its settings. Its Rail lacks them.
 type rail struct {
 	store.Rail
-	versions versions[settings.Settings]
+	versions versions
 }
 
 func (s *Payments) rail(c token.Coin) int {
@@ -84,7 +72,7 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		case i >= 0 && s.rails[i].Token != v.Token:
 			return settings.ErrFixed
 		case i >= 0:
-			err := s.rails[i].versions.set(settings.Payments, v)
+			err := s.rails[i].versions.set(v)
 			if err == nil {
 				s.rails[i].ClosedAt = s.rails[i].ClosedBy(v).UTC()
 			}
@@ -92,7 +80,7 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		}
 		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token, Added: v.At.UTC()}}
 		added.ClosedAt = added.ClosedBy(v).UTC()
-		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(settings.Payments, v))
+		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(v))
 		if err == nil {
 			s.rails = append(s.rails, added)
 		}
@@ -106,7 +94,9 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 		if i < 0 {
 			return nil, nil
 		}
-		return s.rails[i].versions.newestFirst(), nil
+		all := slices.Clone(s.rails[i].versions.all)
+		slices.Reverse(all)
+		return all, nil
 	})
 }
 
@@ -115,24 +105,6 @@ func (s *Payments) SpoilSettings(c token.Coin, unusable error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rails[s.rail(c)].versions.unusable = unusable
-}
-
-func (s *APIKeys) KeySettings(context.Context) (settings.Keys, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.settings.newest(settings.APIKeys)
-}
-
-func (s *APIKeys) SetKeySettings(_ context.Context, k settings.Keys) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.settings.set(settings.APIKeys, k)
-}
-
-func (s *APIKeys) KeySettingsHistory(context.Context) ([]settings.Keys, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.settings.newestFirst(), nil
 }
 
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {

@@ -63,9 +63,10 @@ class Refused(_Error):
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
     settled: no earlier request can pay either: only then pay by another way. Without settle, it only covers this client's.
+    tx_hash is that of a similar_payment: different_from pays again.
     """
 
-    settled = False
+    settled, tx_hash = False, ""
 
     def __init__(self, status: int, code: str, detail: str, index: int | None) -> None:
         super().__init__(f"refused with {f'{status} {code}'.strip()}: {detail}")
@@ -227,7 +228,9 @@ class _Call:
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
             code, loc = detail[0].get("type", code), detail[0].get("loc") or []
             index = loc[2] if len(loc) > 2 and isinstance(loc[2], int) else index  # body.payments.PLACE
-        return Refused(self.status, code, detail if isinstance(detail, str) else json.dumps(detail), index)
+        refused = Refused(self.status, code, detail if isinstance(detail, str) else json.dumps(detail), index)
+        refused.tx_hash = found.get("tx_hash") or ""
+        return refused
 
     async def pause(self, seconds: float = 0.0) -> bool:
         """Waits before the next attempt, as Retry-After asks, with backoff. False at once if the deadline comes first."""
@@ -309,12 +312,17 @@ class _Call:
             found = (await self.ask("data", "GET", "/transactions?idempotency_key=" + key))["data"]
         except (Refused, OutcomeUnknown):
             raise OutcomeUnknown(self.last, self.cause) if self.pays else IntentReused(intent, asked)
+        if found:
+            memory.keys[key] = memory.keys.get(key, _Attempts())._replace(paid=True)
         if found and isinstance(found[0], dict) and _same(asked, found[0]):
-            if not reused or asked.get("asset"):
+            if asked.get("asset"):
                 return found[0]
             self.key, self.pays = key, True  # of the default asset? The API knows
-            with contextlib.suppress(Refused):
+            try:
                 return await post()
+            except Refused as newer:
+                if newer.code != "idempotency_key_reused":
+                    raise OutcomeUnknown(self.last, self.cause)
         raise IntentReused(intent, asked, *found[:1]) if found or reused else refusal
 
 
@@ -354,15 +362,16 @@ class _Base(Generic[_P]):
         return self._now() + self._memory.skew
 
     def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-            asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
+            asset: str = "", different_from: str = "", timeout: float | None = None, settle: bool = False) -> _P:
         """Pays once for an intent (what is paid, such as an order), however often it is called.
 
         Returns the committed payment. Raises Refused (nothing was started), IntentReused, or OutcomeUnknown: then call
         again with the same intent. After a cancellation, the outcome is unknown. settle makes a call that is refused go
         on until the refusal is settled, some 75 seconds, if its timeout allows. asset is one of assets(), or the default.
+        different_from is the tx_hash of a Refused similar_payment, to pay again.
         """
         entry: Entry = {"to": to, "amount": amount, "reference": reference}
-        return self._run(self._paid(intent, False, [entry], reference, metadata, asset, timeout, settle))
+        return self._run(self._paid(intent, False, [entry], reference, metadata, asset, timeout, settle, different_from))
 
     def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
                  asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
@@ -381,12 +390,13 @@ class _Base(Generic[_P]):
         return self._run(self._ended(payment if isinstance(payment, str) else payment["tx_hash"], timeout))
 
     async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, asset: str,
-                    timeout: float | None, settle: bool) -> Any:
+                    timeout: float | None, settle: bool, different_from: str = "") -> Any:
         entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
         batch = _with({"payments": entries}, reference=reference, metadata=metadata, asset=asset)
-        call, body = _Call(self, timeout, key(intent)), batch if many else _with(entries[0], metadata=metadata, asset=asset)
+        one = _with(entries[0], metadata=metadata, asset=asset, different_from=different_from) if not many else batch
+        call, body = _Call(self, timeout, key(intent)), json.dumps(one).encode()
         asked = json.loads(json.dumps(batch))  # which the caller may change meanwhile
-        post = functools.partial(call.ask, "tx_hash", "POST", "/send-payments" if many else "/send-payment", json.dumps(body).encode())
+        post = functools.partial(call.ask, "tx_hash", "POST", "/send-payments" if many else "/send-payment", body)
         try:
             return await post()
         except Refused as refusal:

@@ -35,6 +35,10 @@ def sleep(more):
     seconds += more
 
 
+def snake(name):
+    return re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name)
+
+
 async def whole(made):
     return [item async for item in made] if hasattr(made, "__aiter__") else await made
 
@@ -45,10 +49,10 @@ def value(call, args, options):
         fakes, seconds = {"send": send, "now": lambda: seconds, "sleep": sleep}, 0.0
         client = kind(*args, **{name: fakes[name] for name in options.pop("fakes", [])}, **options)
         return None
-    name = re.sub("[A-Z]", lambda m: "_" + m[0].lower(), call)
+    name = snake(call)
     if function := {"idle": sleep}.get(name) or getattr(remit, name, None):
         return function(*args)
-    made = getattr(client, name)(*args, **options)
+    made = getattr(client, name)(*args, **{snake(option): given for option, given in options.items()})
     if kind is remit.AsyncClient:
         made = asyncio.run_coroutine_threadsafe(whole(made), loop).result()
     return list(made) if name == "list" else made
@@ -60,7 +64,7 @@ def end(id, call, args, options):
     except (TypeError, ValueError) as e:
         ended = {"error": "invalid", "message": str(e)}
     except Exception as e:
-        words = type(e).__name__, getattr(e, "code", ""), getattr(e, "index", None), *(w for w in ("stored", "settled") if getattr(e, w, None))
+        words = type(e).__name__, getattr(e, "code", ""), getattr(e, "index", None), getattr(e, "tx_hash", ""), *(w for w in ("stored", "settled") if getattr(e, w, None))
         ended = {"error": " ".join(str(word) for word in words if word or word == 0), "message": str(e)}
     say(id=id, seconds=seconds, **ended)
 

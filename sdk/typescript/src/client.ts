@@ -45,6 +45,8 @@ export interface Details extends Deadline {
   metadata?: Record<string, string>;
   /** One of assets(); absent: the default. */
   asset?: string;
+  /** The txHash of a Refused similar_payment, to pay again. */
+  differentFrom?: string;
 }
 
 /** The API refused the request, which started nothing. */
@@ -60,6 +62,8 @@ export class Refused extends Error {
     readonly detail: string,
     /** Of the refused entry of a batch, if one is named. */
     readonly index: number | undefined,
+    /** Of a similar_payment: differentFrom pays again. */
+    readonly txHash?: string,
   ) {
     super(`refused with ${`${status} ${code}`.trim()}: ${detail}`);
   }
@@ -204,7 +208,7 @@ class Call {
     const item = Array.isArray(json.detail) ? json.detail[0] : undefined;
     const place = typeof item?.loc?.[2] === "number" ? item.loc[2] : undefined; // body.payments.PLACE
     const detail = item ? JSON.stringify(json.detail) : String(json.detail);
-    return new Refused(status, item?.type ?? json.code ?? "", detail, json.index ?? place);
+    return new Refused(status, item?.type ?? json.code ?? "", detail, json.index ?? place, json.tx_hash);
   }
 
   /** Waits before the next attempt: for ms, as Retry-After asks, with backoff. False at once if the deadline comes first. */
@@ -273,28 +277,30 @@ class Call {
       refusal = made;
     }
     const reused = refusal.code === "idempotency_key_reused";
-    const idempotencyKey = this.key;
+    const [idempotencyKey, memory] = [this.key, this.over.memory];
     this.key = "";
-    const { last, paid } = this.over.memory.note(idempotencyKey);
+    const { last, paid } = memory.note(idempotencyKey);
     this.pays = last > -Infinity;
     if (!this.pays && !reused) {
       refusal.settled = !settle && !paid && ![401, 403, 413].includes(refusal.status); // come before what is stored
       throw refusal;
     }
-    for (let wait; (wait = this.over.memory.note(idempotencyKey).last + lifetime - this.over.now()) > 0.001; ) {
+    for (let wait; (wait = memory.note(idempotencyKey).last + lifetime - this.over.now()) > 0.001; ) {
       if (!(await this.pause(wait))) throw new OutcomeUnknown(this.last, this.cause);
     }
     const found = await this.ask("data", "GET", "/transactions?idempotency_key=" + idempotencyKey).catch(() => {
       throw this.pays ? new OutcomeUnknown(this.last, this.cause) : new IntentReused(intent, asked);
     });
     const stored: Payment | undefined = found.data[0];
+    if (stored) memory.keys.set(idempotencyKey, { ...(memory.keys.get(idempotencyKey) ?? none), paid: true });
     if (stored && same(asked, stored)) {
-      if (!reused || asked.asset) return stored;
+      if (asked.asset) return stored;
       this.key = idempotencyKey; // of the default asset? The API knows
       this.pays = true;
       const made = await post().catch((error) => error);
       if (!(made instanceof Error)) return made;
       if (!(made instanceof Refused)) throw made;
+      if (made.code !== "idempotency_key_reused") throw new OutcomeUnknown(this.last, this.cause);
     }
     throw stored || reused ? new IntentReused(intent, asked, stored) : refusal;
   }
@@ -332,7 +338,7 @@ export class Client extends Endpoints {
   }
 
   /** Is pay for a batch: all its payments are made, or none. */
-  async payMany(intent: string, payments: Entry[], details: Details = {}): Promise<Payment> {
+  async payMany(intent: string, payments: Entry[], details: Omit<Details, "differentFrom"> = {}): Promise<Payment> {
     return this.paid(intent, true, payments, details);
   }
 
@@ -342,7 +348,7 @@ export class Client extends Endpoints {
     const batch = { payments: entries, reference: reference || undefined, metadata, asset: asset || undefined };
     const call = new Call(this.over, timeoutMs, key(intent));
     const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
-    const text = write(many ? batch : { ...entries[0], metadata, asset: batch.asset });
+    const text = write(many ? batch : { ...entries[0], metadata, asset: batch.asset, different_from: details.differentFrom || undefined });
     const post: Post = () => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
     try {
       return await post();

@@ -44,7 +44,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   try {
     print({ id, value: await value(call, args ?? [], options), seconds: ms / 1000 });
   } catch (e) {
-    const error = e instanceof TypeError ? ["invalid"] : [e.name, e.code, e.index, e.stored && "stored", e.settled && "settled"];
+    const error = e instanceof TypeError ? ["invalid"] : [e.name, e.code, e.index, e.txHash, e.stored && "stored", e.settled && "settled"];
     print({ id, error: error.filter((word) => word || word === 0).join(" "), message: e.message, seconds: ms / 1000 });
   }
 });

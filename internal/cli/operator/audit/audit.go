@@ -89,16 +89,12 @@ type entry struct {
 
 // Run audits every rail, or the one of --rail. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
-	rails, err := d.Rails(ctx)
-	if err == nil && len(rails) > 1 && (c.JSON || c.CSV || c.From.Block > 0 || c.To.Block > 0) {
-		rails, err = nil, errors.New("--json, --csv and numbers of blocks are of one rail; choose it with --rail")
-	}
-	for _, on := range rails {
-		if failed := c.audit(ctx, on); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", on.Name(), failed))
+	if c.JSON || c.CSV || c.From.Block > 0 || c.To.Block > 0 {
+		if _, err := d.One(ctx); err != nil {
+			return fmt.Errorf("--json, --csv and numbers of blocks are of one rail: %w", err)
 		}
 	}
-	return err
+	return d.Each(ctx, func(on *deployed.Deployment) error { return c.audit(ctx, on) })
 }
 
 // audit finds the last final block, then reads the tables, which have the payments up to it by then.

@@ -35,8 +35,8 @@ type Line interface {
 	Change(ctx context.Context, d *deployed.Deployment) (Change, error)
 }
 
-// A Railed line is of the rail of a wallet; of the zero address: of the rail that --rail names.
-type Railed interface{ Of() token.Address }
+// A railed line is of the rail of a wallet; of the zero address: of the rail that --rail names.
+type railed interface{ Of() token.Address }
 
 // A Change describes the effect of a command.
 type Change struct {
@@ -71,7 +71,7 @@ func Answered(err error, json any, text string) (Answer, error) {
 
 // Run finds the change, and makes it if the operator agrees. Its answer is shown also beside an error.
 func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
-	if line, ok := any(c.Line).(Railed); ok {
+	if line, ok := any(c.Line).(railed); ok {
 		var err error
 		if d, err = d.Of(ctx, line.Of()); err != nil {
 			return err
@@ -142,8 +142,8 @@ func shortened(text string) string {
 }
 
 // refusals are errors after which nothing is changed. A change of several things wraps none once it has changed one.
-var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists,
-	apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
+var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound,
+	apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
@@ -157,8 +157,8 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if logged := log.Append(ctx, entry); logged != nil {
-		return errors.Join(err,
-			fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w", entry.Outcome, logged))
+		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both "+
+			"places: %w", entry.Outcome, logged))
 	}
 	return err
 }

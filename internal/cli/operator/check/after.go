@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -32,22 +33,15 @@ func (e *examination) isClosed(context.Context) (string, error) {
 	return p["Environment"] + ", " + p["Mode"] + " mode", open
 }
 
-// hasCanary finds a stack in production whose next deployment takes all payments at once.
-func (e *examination) hasCanary(context.Context) (string, error) {
-	p := e.Account.Parameters
-	if p["Canary"] == "false" && p["Environment"] == "prod" {
-		return "", errors.New("the parameter Canary is false: a bad version gets all payments at once, and nothing takes it back")
+// inProduction returns a check for a parameter that stands in production as a sandbox may have it.
+func (e *examination) inProduction(name, sandbox, risk string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		p := e.Account.Parameters
+		if p[name] == sandbox && p["Environment"] == "prod" {
+			return "", fmt.Errorf("the parameter %s is %s: %s", name, sandbox, risk)
+		}
+		return name + "=" + p[name], nil
 	}
-	return "Canary=" + p["Canary"], nil
-}
-
-// isReserved finds a stack in production whose functions share all concurrency.
-func (e *examination) isReserved(context.Context) (string, error) {
-	p := e.Account.Parameters
-	if p["Size"] == "sandbox" && p["Environment"] == "prod" {
-		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments")
-	}
-	return "Size=" + p["Size"], nil
 }
 
 // tablesAreKept finds tables without backups or protection, as after a restore.
@@ -163,39 +157,39 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	if errors.Is(e.noRails, deployed.ErrNoRail) {
 		return "", fixed("remit rails add CHAIN --rpc https://…", "the stack has no rail, and pays nothing")
 	}
-	nodes, err := e.RPC(ctx)
-	if err = cmp.Or(e.noRails, err); err != nil {
+	nodes, unread := e.RPC(ctx)
+	all, err := e.Payments.Rules(ctx) // also without the rails that --rail leaves out
+	if err = cmp.Or(e.noRails, unread, err); err != nil {
 		return "", err
 	}
 	var names []string
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
-		delete(nodes, on.ChainID)
 	}
-	delete(nodes, 0)
 	for id := range nodes {
-		err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as after a restore of the tables: "+
-			"nothing new is paid", id))
+		if id > 0 && !slices.ContainsFunc(all.Rails, func(r store.Rail) bool { return r.Coin.ChainID == id }) {
+			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
+				"after a restore of the tables: nothing new is paid", id))
+		}
 	}
 	return strings.Join(names, ", "), err
 }
 
-// settingsHold finds settings that stop payments or keys. Missing ones can be stored after a deployment.
-func (e *examination) settingsHold(ctx context.Context) (string, error) {
-	if e.Payments == nil {
+// settingsHold finds settings that stop payments.
+func (e *examination) settingsHold(context.Context) (string, error) {
+	if e.Payments == nil || errors.Is(e.noRails, deployed.ErrNoRail) {
 		return "a new stack has none", nil
 	}
-	tables, err := setting.Read(ctx, e.Deployment)
-	harmless := err == nil
+	err, harmless := e.noRails, e.noRails == nil
 	var result []string
-	for _, t := range tables {
-		result = append(result, fmt.Sprintf("%s at version %d", t.Kind, t.Stamp.Version))
-		unfit := cmp.Or(t.Unusable, t.Refused())
-		if unfit == nil && !t.Stamp.Confirmed && e.Mode == "live" {
+	for _, on := range e.rails {
+		result = append(result, fmt.Sprintf("%s at version %d", on.Name(), on.On.Settings.Version))
+		unfit := cmp.Or(on.On.Unusable, setting.Of(on).Refused())
+		if unfit == nil && !on.On.Settings.Confirmed && e.Mode == "live" {
 			unfit = errors.New("not confirmed for this table, which was restored")
 		}
 		if unfit != nil {
-			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind, t.Stamp.Version, unfit))
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", on.Name(), on.On.Settings.Version, unfit))
 			harmless = harmless && !errors.Is(unfit, settings.ErrDamaged) && !errors.Is(unfit, settings.ErrNewer)
 		}
 	}

@@ -128,7 +128,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
 	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
 	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
-		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
+		must.OK(t, tables.Payments.Register(t.Context(),
+			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
 	}
 	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
 		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))
@@ -151,7 +152,7 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
 	for check, want := range map[string]string{
 		"closed":                  "BAD A main network and Environment=prod move real money",
-		"reserved concurrency":    "BAD the Size is sandbox",
+		"reserved concurrency":    "BAD the parameter Size is sandbox",
 		"rails":                   "BAD the RPC secret has nodes of chain 10, of which there is no rail",
 		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
 		"wallet 0x01000000":       "BAD holds 0 ether",

@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/apigateway"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
@@ -68,8 +67,8 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s is being changed (%s); wait until that has ended", e.Stack, status)
 		}
 		if status == "" && len(e.Stack) > LongestName {
-			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its functions and roles; "+
-				"choose one of at most %d", len(e.Stack), LongestName)
+			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its "+
+				"functions and roles; choose one of at most %d", len(e.Stack), LongestName)
 		}
 		return cmp.Or(string(status), "a first deployment"), nil
 	}
@@ -91,7 +90,7 @@ func (e *examination) changes(context.Context) (string, error) {
 			lines = append(lines, fmt.Sprintf("%s: %s → none", name, was))
 		case was != is:
 			lines = append(lines, fmt.Sprintf("%s: %s → %s", name, was, is))
-		case was != fmt.Sprint(p.Default) && !e.set[name]:
+		case was != p.Default && !e.set[name]:
 			lines = append(lines, fmt.Sprintf("%s: keeps %s, its default is %q", name, was, p.Default))
 		}
 	}
@@ -125,17 +124,15 @@ const unreserved = 100
 
 // quotaSuffices compares the concurrency that the stack reserves with the account's quota.
 func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
-	wanted, err := e.reserved()
-	if err != nil || wanted == 0 {
-		return "none is reserved", err
+	wanted, own := e.reserved(e.refs["Size"]), 0
+	if wanted == 0 {
+		return "none is reserved", nil
 	}
-	var deployed template
 	if len(e.now.Outputs) > 0 { // its first deployment did not fail
-		deployed, err = e.processed(ctx)
+		own = e.reserved(e.now.Parameters["Size"])
 	}
-	own, unknown := deployed.reserved()
-	found, unread := lambda.NewFromConfig(e.Account.AWS).GetAccountSettings(ctx, nil)
-	if err = errors.Join(err, unknown, unread); err != nil {
+	found, err := lambda.NewFromConfig(e.Account.AWS).GetAccountSettings(ctx, nil)
+	if err != nil {
 		return "", err
 	}
 	quota := int(found.AccountLimit.ConcurrentExecutions)
@@ -145,21 +142,8 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	if free >= wanted {
 		return result, nil
 	}
-	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda "+
-		"--quota-code L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
-}
-
-// processed returns the stack's template before the deployment, after SAM's transform.
-func (e *examination) processed(ctx context.Context) (t template, err error) {
-	got, err := cloudformation.NewFromConfig(e.now.AWS).GetTemplate(ctx,
-		&cloudformation.GetTemplateInput{StackName: &e.Stack, TemplateStage: types.TemplateStageProcessed})
-	if err == nil {
-		t, err = parse([]byte(aws.ToString(got.TemplateBody)), e.now)
-	}
-	if err != nil {
-		err = fmt.Errorf("reading the stack's template: %w", err)
-	}
-	return t, err
+	return "", fixed(e.command("service-quotas request-service-quota-increase --service-code lambda --quota-code "+
+		"L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
 }
 
 // topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.

@@ -87,9 +87,11 @@ func (e *examination) checks(ctx context.Context) []check {
 		{"concurrency", before, e.quotaSuffices, ""},
 		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
-		{"canary", warning | after, e.hasCanary, "make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
+		{"canary", warning | after,
+			e.inProduction("Canary", "false", "a bad version gets all payments at once, and nothing takes it back"), "make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
-		{"reserved concurrency", warning | after, e.isReserved,
+		{"reserved concurrency", warning | after,
+			e.inProduction("Size", "sandbox", "a flood of one function's requests can stop payments"),
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
@@ -107,8 +109,7 @@ func (e *examination) checks(ctx context.Context) []check {
 		}
 	}
 	return append(all,
-		check{"live versions", after, e.liveIsDeployed,
-			"let a canary end; else find who moved the alias, and deploy"},
+		check{"live versions", after, e.liveIsDeployed, "let a canary end; else find who moved the alias, and deploy"},
 		check{"keys in KMS", after, e.grantsFit, "give a missing grant as it says; end one of a stranger with " +
 			"aws kms revoke-grant, and of a retired wallet with remit wallet retire"},
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +

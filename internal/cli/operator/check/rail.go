@@ -276,8 +276,8 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	case w.Paused != "":
 		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
 	case unread == nil && v.Mined > w.NextNonce:
-		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored",
-			"%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
+		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were "+
+			"restored", "%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
 	case r.State == wallet.Active && v.Balance.IsZero():
 		return "", fixed("send "+e.Asset.Symbol+" to "+address, "holds no %s", e.Asset.Symbol)
 	case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):

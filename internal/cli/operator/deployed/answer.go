@@ -25,12 +25,12 @@ func (d *Deployment) Show(v any, text string) error {
 	return err
 }
 
-// Coins writes an amount of the stack's token.
+// Coins writes an amount of the rail's token.
 func (d *Deployment) Coins(amount token.Amount) string {
 	return amount.Tokens(d.Asset.Decimals) + " " + d.Asset.Symbol
 }
 
-// Gas writes an amount of wei in the asset that pays gas: ether, or the stack's token.
+// Gas writes an amount of wei in the asset that pays gas: ether, or the rail's token.
 func (d *Deployment) Gas(wei token.Amount) string {
 	if d.Config.GasUnit > 0 {
 		return wei.Tokens(18) + " " + d.Asset.Symbol

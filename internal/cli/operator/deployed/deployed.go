@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/remit-payouts/remit/internal/deployment/chains"
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
@@ -72,14 +71,8 @@ type Tables struct {
 	Payments store.Store
 	AuditLog store.AuditLog
 	Webhooks webhook.Store
-	Keys     KeyStore
+	Keys     apikey.Store
 	Jobs     webhook.Queue
-}
-
-// A KeyStore keeps API keys and their settings.
-type KeyStore = interface {
-	apikey.Store
-	settings.KeyStore
 }
 
 // A Platform is where a stack runs: on AWS, or in this process.

@@ -56,7 +56,7 @@ func (here) Publish(context.Context, string, string) error { return nil }
 func (h here) RPC(context.Context) (map[uint64][]string, error) { return h.Nodes, nil }
 
 func (here) PutRPC(context.Context, uint64, []string) error {
-	return errors.New("a stack on this machine has the nodes that it was started with")
+	return errors.New("a stack on this machine has the nodes that it was started with (remit local --rpc)")
 }
 
 func (h here) Hint(ctx context.Context) error { return h.Local.Hint(ctx) }

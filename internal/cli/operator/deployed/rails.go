@@ -57,7 +57,19 @@ func (d *Deployment) by(number int, r store.Rail) (*Deployment, error) {
 		on.Config.Ephemeral, on.Config.ReservationAge, on.Config.RegistryAge = own.Ephemeral, own.ReservationAge, own.RegistryAge
 	}
 	on.Number, on.On, on.ChainID, on.Asset = number, r, r.Coin.ChainID, on.Config.Token
+	on.Config.Further = number > 1
 	return &on, nil
+}
+
+// Each does something by each rail (Rails). An error names its rail, and takes no other rail's turn.
+func (d *Deployment) Each(ctx context.Context, do func(on *Deployment) error) error {
+	rails, err := d.Rails(ctx)
+	for _, on := range rails {
+		if failed := do(on); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", on.Name(), failed))
+		}
+	}
+	return err
 }
 
 // Name is the short name of the rail, such as usdc@base.
@@ -113,5 +125,6 @@ func (d *Deployment) MayPay(chainID uint64) error {
 		return errors.New("a stack on this machine has the rails that it was started with (remit local --rail)")
 	}
 	p := d.Account.Parameters
-	return errors.Join(chains.Deployment{Environment: p["Environment"], Mode: d.Mode, ChainID: chainID, AlarmTopic: p["AlarmTopicArn"]}.Open()...)
+	return errors.Join(chains.Deployment{Environment: p["Environment"], Mode: d.Mode, ChainID: chainID,
+		AlarmTopic: p["AlarmTopicArn"]}.Open()...)
 }

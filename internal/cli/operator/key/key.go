@@ -32,7 +32,7 @@ type keyCreate struct {
 	Name string `arg:"" help:"The merchant's name."`
 }
 
-// Change makes the key with the operator's rights, so it works also where KeyCreation closes the API's endpoint.
+// Change makes the key with the operator's rights, so it works also where strangers may not make keys.
 func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request(ctx, d)
 	return change.Change{
@@ -240,8 +240,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
 		source = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn)
-		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
-			c.EndedIn, name)
+		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+
+			"cannot be undone.", c.EndedIn, name)
 	}
 	_, err = source.All(ctx) // or it cannot be read
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
@@ -277,8 +277,9 @@ func endedAnswer(ended []string) change.Answer {
 // ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
-	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
-		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.KeyCache)
+	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds "+
+		"after: it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack,
+		d.KeyCache)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
 		for ended := []string{}; ; {
 			keys, err := registry(d).List(ctx, c.Merchant)

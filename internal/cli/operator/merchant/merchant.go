@@ -174,8 +174,8 @@ func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (ch
 	if c.Reason == "" {
 		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, "every payment and change is refused with 403, and it may read; committed payments still settle and are published",
-		"suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
+	return c.change(ctx, d, "every payment and change is refused with 403, and it may read; committed payments still "+
+		"settle and are published", "suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 
 type merchantResume struct{ merchantArg }
@@ -199,8 +199,8 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 	if err != nil {
 		return change.Change{}, err
 	}
-	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
-		func(t *apikey.Terms) {
-			*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
-		})
+	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount),
+		limit(c.DailyAmount)), "done", func(t *apikey.Terms) {
+		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
+	})
 }

@@ -63,11 +63,10 @@ func (c redact) Change(ctx context.Context, d *deployed.Deployment) (none change
 		return none, fmt.Errorf("the outcome of %s is not published yet; try again in a minute", p.ID)
 	}
 	return change.Write(fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+
-		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\n"+
-		"Copies stay with the merchant, in the log of its webhooks, whose messages keep the bytes that were signed, "+
-		"and in backups of the tables.", p.ID),
-		map[string]any{"id": p.ID, "redacted": true}, fmt.Sprint(p.ID, " has neither reference nor metadata"),
-		func(ctx context.Context) error { return d.Payments.Redact(ctx, bare) }), nil
+		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\nCopies stay with the "+
+		"merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the "+
+		"tables.", p.ID), map[string]any{"id": p.ID, "redacted": true}, fmt.Sprint(p.ID, " has neither reference nor "+
+		"metadata"), func(ctx context.Context) error { return d.Payments.Redact(ctx, bare) }), nil
 }
 
 type show struct {

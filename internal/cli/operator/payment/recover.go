@@ -15,11 +15,9 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -37,16 +35,11 @@ type Recovering struct {
 
 // A recovered is the report of a recovery.
 type recovered struct {
-	Rail    string       `json:"rail"`
-	Wallets int          `json:"wallets"`
-	Noops   int          `json:"nonces_used_up"`
-	Known   int          `json:"payments_known"`
-	Stored  int          `json:"payments_put_back"`
-	Sum     token.Amount `json:"amount_put_back"`
-	Foreign []chain.Hash `json:"transfers_without_id"`
-	Differ  []payment.ID `json:"payments_that_differ"`
-	DryRun  bool         `json:"dry_run"`
-	Resumed bool         `json:"resumed"`
+	Rail    string `json:"rail"`
+	Wallets int    `json:"wallets"`
+	recovery.Report
+	DryRun  bool `json:"dry_run"`
+	Resumed bool `json:"resumed"`
 
 	Releases []proposal.Public `json:"proposals_to_release"`
 }
@@ -78,7 +71,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	keyed, err := d.Keyed(ctx)
 	for a, key := range keyed {
 		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
-			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add it with remit rails add", a, key.Rail))
+			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add the rail with remit rails add",
+				a, key.Rail))
 		}
 	}
 	if err != nil {
@@ -92,8 +86,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 			return none, fmt.Errorf("%s: %w", on.Name(), err)
 		}
 		if all = append(all, r); r.runs {
-			text += fmt.Sprintf("From each of %s, up to %d transactions that move nothing use up the nonces that lost transactions may have. ",
-				on.Name(), r.Window)
+			text += fmt.Sprintf("From each of %s, up to %d transactions that move nothing use up the nonces that "+
+				"lost transactions may have. ", on.Name(), r.Window)
 		}
 	}
 	if c.DryRun {
@@ -101,14 +95,14 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. %sPayments that only the chain has are put into the tables. "+
-			"remit recover --dry-run counts them.", d.Stack, text),
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. %sPayments that only the chain has are put "+
+			"into the tables. remit recover --dry-run counts them.", d.Stack, text),
 		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, all) },
 	}, nil
 }
 
-// run holds every rail before it runs any: what one has lost may be asked of another, under the same key. It resumes
-// none before all have run.
+// run holds every rail before it runs any: a payment that one has lost may be made again on another, under the same
+// key. It resumes none before all have run.
 func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Answer, err error) {
 	for _, r := range all {
 		if r.ids, err = r.Hold(ctx); err != nil {
@@ -127,7 +121,7 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		if err != nil {
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
-		r.recovered = recovered{r.on.Name(), len(r.ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false, nil}
+		r.recovered = recovered{r.on.Name(), len(r.ids), done, c.DryRun, false, nil}
 		if r.Releases, err = releases(ctx, r.on, r.on.Config.Coin()); err != nil {
 			return none, err
 		}
@@ -148,8 +142,9 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		reports, text = append(reports, r.recovered), text+r.text(r.on)
 	}
 	if differ && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused; check the payments above, then " +
-			"run remit wallet resume --all")
+		err = errors.New("the tables and the chain differ, so the wallets stay paused, and other rails wait too: " +
+			"check the payments above, of which the chain is right, and tell the merchants, who may pay one that " +
+			"reads failed again under another key; then run remit wallet resume --all, which lets every rail pay")
 	}
 	return change.Answer{JSON: reports, Text: text}, err
 }
@@ -231,9 +226,9 @@ func read(d *deployed.Deployment) func(token.Address) keyring.Read {
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, "+
-		"%s\n%d transfers without a payment's id\n",
-		r.Rail, r.Wallets, r.Noops, r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
+	fmt.Fprintf(&b, "%s: %d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put "+
+		"back, %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops, r.Known, r.Stored,
+		d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
 	}

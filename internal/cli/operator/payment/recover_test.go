@@ -26,8 +26,8 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	tables := memory.NewPayments()
 	l.Fill(tables, l.Payments)
-	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Network: "devnet", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
-		Own: stack.Own{Window: 16}}
+	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Network: "devnet",
+		ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Own: stack.Own{Window: 16}}
 	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7}, Symbol: "X", Decimals: 2}, Network: "seven"}
 	for _, r := range []settings.Rail{{ChainID: config.ChainID, Token: config.Token, Network: "devnet"}, other} {
 		must.OK(t, tables.SetSettings(t.Context(), settings.Default(r)))
@@ -58,7 +58,8 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 		}
 	}
 	keyed[token.Address{8}] = token.Coin{ChainID: 8}
-	if _, err := operatortest.Local(t.Context(), local, "recover", "--yes"); err == nil || !strings.Contains(err.Error(), "of which the tables have no rail") {
+	_, err = operatortest.Local(t.Context(), local, "recover", "--yes")
+	if err == nil || !strings.Contains(err.Error(), "of which the tables have no rail") {
 		t.Errorf("a key of a rail that was lost: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -12,20 +13,21 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // Rails is `remit rails`.
 type Rails struct {
 	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
 	List  list                   `cmd:"" help:"List the rails; the first is the default."`
-	Close change.Command[closes] `cmd:"" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
-	Open  change.Command[opens]  `cmd:"" help:"Take them again." example:"usdc@base"`
+	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
+	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
 }
 
 // closing is the risk of closing a rail.
-const closing = "    New payments of it are refused; those under way settle. After a loss of tables, a closed rail holds no other one: a\n" +
-	"    payment that was made on it and lost can then be made again on another rail, under the same key. If the tables may\n" +
-	"    have been lost, run remit recover instead."
+const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
+	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
+	"    may have been lost, run remit recover first."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
@@ -38,7 +40,7 @@ type add struct {
 // Change stores the rail, and its nodes after it: a chain that has nodes and no rail stands for a rail that was lost
 // (docs/guarantees.md). A crash between them leaves a rail without nodes, on which nothing is paid.
 func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	first, err := c.first(ctx, d)
+	first, err := c.first(ctx)
 	if err != nil {
 		return none, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -59,32 +61,37 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		has = has || r.Coin.ChainID == first.ChainID
 	}
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
-		return none, fmt.Errorf("nothing was changed: %s is a rail already; see remit rails list", on.Name())
+		return none, fmt.Errorf("nothing was changed: %s is a rail already; change it with remit settings set", on.Name())
 	}
 	nodes, err := d.RPC(ctx)
 	if err != nil {
 		return none, err
 	}
-	tables := []*Table{ofRail(&on, lost, first)}
-	if all, err := Read(ctx, d); err != nil {
-		return none, err
-	} else if keys := all[len(all)-1]; errors.Is(keys.Unusable, settings.ErrMissing) {
-		tables = append(tables, keys)
-	}
-	made, err := write(&on, tables, false, c.Reason)
+	on.On = lost
+	made, err := write(&on, []*Table{{&on, first}}, false, c.Reason)
 	if err != nil {
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
-	if len(nodes[first.ChainID]) > 0 && !has {
+	again := len(nodes[first.ChainID]) > 0 && !has && len(rules.Rails) > 0
+	if again {
 		text += "Its chain has nodes in the RPC secret already. If the tables were restored to a time before this rail was added, payments " +
 			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
+	}
+	if len(rules.Rails) > 0 {
+		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
+			"each is set: remit merchants limit mer_… --asset %s.\n", first.Coin())
 	}
 	if len(c.RPC) == 0 && len(nodes[first.ChainID]) == 0 {
 		text += fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
 	}
 	made.Consequences = text + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
+		if again { // no run may have come since the tables were restored
+			if err := store.NoteLost(ctx, d.Payments, first.ChainID, time.Now()); err != nil {
+				return change.Answer{}, fmt.Errorf("nothing was changed: %w", err)
+			}
+		}
 		answer, err := stored(ctx)
 		if err == nil && len(c.RPC) > 0 {
 			if err = d.PutRPC(ctx, first.ChainID, c.RPC); err != nil {
@@ -96,8 +103,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	return made, nil
 }
 
-// first returns the first version of the rail's settings. What every node says of the token stands where it has none.
-func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.Settings, err error) {
+// first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.
+func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	own, err := chains.Named(c.Chain)
 	if err != nil {
 		return none, err
@@ -122,9 +129,10 @@ func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.S
 		switch got.Contract = contract; {
 		case err != nil:
 		case id != own.ID:
-			err = fmt.Errorf("%w: %d, not %d", chain.ErrWrongChain, id, own.ID)
+			err = fmt.Errorf("%w: its chain is %d; give one of chain %d", chain.ErrWrongChain, id, own.ID)
 		case i > 0 && got != read:
-			err = fmt.Errorf("it has %s with %d decimals, and another %s with %d", got.Symbol, got.Decimals, read.Symbol, read.Decimals)
+			err = fmt.Errorf("it has %s with %d decimals, another has %s with %d; leave out the wrong one",
+				got.Symbol, got.Decimals, read.Symbol, read.Decimals)
 		}
 		if err != nil {
 			return none, fmt.Errorf("node %d of --rpc: %w", i+1, err)
@@ -134,7 +142,7 @@ func (c add) first(ctx context.Context, d *deployed.Deployment) (none settings.S
 	symbol, decimals := values["TokenSymbol"], values["TokenDecimals"]
 	if len(c.RPC) > 0 {
 		if own := fmt.Sprint(read.Decimals); decimals != "" && decimals != own {
-			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s", own, decimals)
+			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s; leave TokenDecimals out", own, decimals)
 		}
 		values["TokenDecimals"] = fmt.Sprint(read.Decimals)
 		if symbol == "" {
@@ -182,26 +190,15 @@ func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, text)
 }
 
-// A switching is the command line of a command that closes a rail or opens it.
-type switching struct {
+// closes closes a rail, or opens it.
+type closes struct {
 	Name   string `arg:"" help:"The rail: such as usdc@base, or its number."`
 	Reason string `help:"Why, for the history."`
+	Closed string `hidden:"" default:"${closed}"`
 }
-
-func (c switching) set(ctx context.Context, d *deployed.Deployment, value string) (change.Change, error) {
-	on := *d
-	on.Rail = c.Name
-	return set{Values: []string{"Closed=" + value}, Reason: c.Reason}.Change(ctx, &on)
-}
-
-type closes struct{ switching }
 
 func (c closes) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.set(ctx, d, "true")
-}
-
-type opens struct{ switching }
-
-func (c opens) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.set(ctx, d, "false")
+	on := *d
+	on.Rail = c.Name
+	return set{Values: []string{"Closed=" + c.Closed}, Reason: c.Reason}.Change(ctx, &on)
 }

@@ -1,4 +1,4 @@
-// Package setting has the settings of a stack, which two tables keep, and the commands that show and change them.
+// Package setting has the rails of a stack with their settings, and the commands that show and change them.
 package setting
 
 import (
@@ -29,117 +29,43 @@ type Commands struct {
 // applied begins the reason of every version that apply has written.
 const applied = "applied:"
 
-// A Table is the settings of one table and the version that would follow.
+// A Table is the settings of a rail, and the version that would follow.
 type Table struct {
-	Kind     string                    // the rail's name, or keys
-	Stamp    settings.Stamp            // of the current version: its number, if it is unusable
-	Unusable error                     // why the current version cannot be obeyed
-	Now      map[string]string         // the values of the current version
-	Refused  func() error              // why the next version may not be stored
-	values   func() []settings.Setting // of the next version
-	assign   func(name, value string) error
-	changes  func() []settings.Change // that the next version makes
-	write    func(ctx context.Context, by settings.Stamp) error
-	versions func(ctx context.Context) ([]version, error)
+	*deployed.Deployment
+	Next settings.Settings
 }
 
-// A version is a stored version and the changes that it made.
-type version struct {
-	settings.Stamp
-	values  map[string]string
-	changes []settings.Change
-}
+// Of returns the settings of a rail, whose next version is the current one until a setting is changed.
+func Of(on *deployed.Deployment) *Table { return &Table{on, on.On.Settings} }
 
-// table returns the settings of a table, whose next version is next until one is assigned.
-func table[T any](kind string, of settings.Table[T], current, next T, unusable error, refuse func(T) error,
-	store func(context.Context, T) error, history func(context.Context) ([]T, error)) *Table {
-	if !errors.Is(unusable, settings.ErrMissing) {
-		next = current
+// Refused returns why the next version may not be stored.
+func (t *Table) Refused() error {
+	err := settings.Payments.Validate(t.Next)
+	switch unset := t.Next.Unset(); {
+	case t.Number > 0 && (t.Next.Coin() != t.On.Coin || t.Next.Token != t.On.Token):
+		return settings.ErrFixed
+	case t.Config.Live && len(unset) > 0:
+		err = errors.Join(err, fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", ")))
 	}
-	stamp := *of.Stamp(&current)
-	return &Table{
-		Kind: kind, Stamp: stamp, Unusable: unusable, Now: of.Encode(current),
-		Refused: func() error { return errors.Join(of.Validate(next), refuse(next)) },
-		values:  func() []settings.Setting { return of.Text(next) },
-		changes: func() []settings.Change { return of.Diff(current, next) },
-		assign: func(name, value string) (err error) {
-			next, err = of.Set(next, name, value)
-			return err
-		},
-		write: func(ctx context.Context, by settings.Stamp) error {
-			by.Version, by.Needs = stamp.Version, settings.Code
-			v := next
-			*of.Stamp(&v) = by
-			return store(ctx, v)
-		},
-		versions: func(ctx context.Context) (all []version, err error) {
-			stored, err := history(ctx)
-			for i, v := range stored {
-				listed := version{Stamp: *of.Stamp(&v), values: of.Encode(v)}
-				if i+1 < len(stored) {
-					listed.changes = of.Diff(stored[i+1], v)
-				}
-				all = append(all, listed)
-			}
-			return all, err
-		},
-	}
+	return err
 }
 
-// next returns the values of the next version.
-func (t *Table) next() map[string]string {
-	values := map[string]string{}
-	for _, s := range t.values() {
-		values[s.Name] = s.Value
-	}
-	return values
-}
+// changes are those that the next version makes.
+func (t *Table) changes() []settings.Change { return settings.Payments.Diff(t.On.Settings, t.Next) }
 
-func (t *Table) has(name string) bool { _, has := t.next()[name]; return has }
-
-// title describes a version of the table in a line.
+// title describes a version of the settings in a line.
 func (t *Table) title(s settings.Stamp) string {
-	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Kind, s.Version, deployed.Stamp(s.At), s.Who, s.Why,
+	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Name(), s.Version, deployed.Stamp(s.At), s.Who, s.Why,
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
 }
 
-// Read reads the settings of the rails (deployed.Rails), of which there may be none, and of keys. Unusable ones are no
-// error here.
-func Read(ctx context.Context, d *deployed.Deployment) (all []*Table, err error) {
+// read reads the settings of the rails (deployed.Rails). Unusable ones are no error here.
+func read(ctx context.Context, d *deployed.Deployment) (all []*Table, err error) {
 	rails, err := d.Rails(ctx)
-	if err != nil && (d.Rail != "" || !errors.Is(err, deployed.ErrNoRail)) {
-		return nil, err
-	}
-	live := d.Mode == "live"
-	ofKeys, unusable := d.Keys.KeySettings(ctx)
-	if unusable != nil && !settings.Unusable(unusable) {
-		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
-	}
 	for _, on := range rails {
-		all = append(all, ofRail(on, on.On, settings.Settings{}))
-		live = live || on.Config.Live
+		all = append(all, Of(on))
 	}
-	return append(all, table("keys", settings.APIKeys, ofKeys, settings.DefaultKeys(live), unusable, func(s settings.Keys) error {
-		if live && s.Public {
-			return errors.New("a live stack does not hand keys to strangers; set KeyCreation=operator")
-		}
-		return nil
-	}, d.Keys.SetKeySettings, d.Keys.KeySettingsHistory)), nil
-}
-
-// ofRail returns the settings of a rail. One that is not stored begins with first.
-func ofRail(d *deployed.Deployment, rail store.Rail, first settings.Settings) *Table {
-	return table(d.Name(), settings.Payments, rail.Settings, first, rail.Unusable, func(s settings.Settings) error {
-		switch unset := s.Unset(); {
-		case d.Number > 0 && (s.Coin() != rail.Coin || s.Token != rail.Token):
-			return settings.ErrFixed
-		case d.Config.Live && len(unset) > 0:
-			return fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", "))
-		}
-		return nil
-	}, d.Payments.SetSettings, func(ctx context.Context) ([]settings.Settings, error) {
-		return d.Payments.SettingsHistory(ctx, rail.Coin)
-	})
+	return all, err
 }
 
 func parse(texts []string) (map[string]string, error) {
@@ -154,36 +80,26 @@ func parse(texts []string) (map[string]string, error) {
 	return values, nil
 }
 
-// assigned reads texts NAME=VALUE, each of another setting, and both tables, and has their next versions have the values.
-func assigned(ctx context.Context, d *deployed.Deployment, texts []string) ([]*Table, map[string]string, error) {
+// assigned reads texts NAME=VALUE, each of another setting, and the rail's settings, and has the next version have the
+// values.
+func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Table, map[string]string, error) {
 	values, err := parse(texts)
 	if err != nil {
 		return nil, nil, err
 	}
-	tables, err := Read(ctx, d)
+	on, err := d.One(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	t := Of(on)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		var having []*Table
-		for _, t := range tables {
-			if t.has(name) {
-				having = append(having, t)
-			}
-		}
-		switch len(having) {
-		case 0:
-			err = errors.Join(err, fmt.Errorf("there is no setting %q; find its name with remit settings show", name))
-		case 1:
-			err = errors.Join(err, having[0].assign(name, values[name]))
-		default:
-			err = errors.Join(err, fmt.Errorf("each of %d rails has %s; choose one with --rail", len(having), name))
-		}
+		next, failed := settings.Payments.Set(t.Next, name, values[name])
+		t.Next, err = next, errors.Join(err, failed)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	return tables, values, nil
+	return t, values, nil
 }
 
 // A writing is a change of settings that was not refused.
@@ -195,7 +111,7 @@ type writing struct {
 	loosened map[*Table]string // settings that allow more
 }
 
-// write is the change that stores the next version of each table.
+// write is the change that stores the next version of each rail.
 func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
 		return change.None([]any{}, "nothing changes"), nil
@@ -205,16 +121,16 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
 		}
-		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Kind, t.Stamp.Version+1)
-		if t.Unusable != nil || confirms {
-			for _, s := range t.values() {
+		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Name(), t.On.Settings.Version+1)
+		if t.On.Unusable != nil || confirms {
+			for _, s := range settings.Payments.Text(t.Next) {
 				text += fmt.Sprintf("  %s=%s\n", s.Name, s.Value)
 			}
 		}
-		if errors.Is(t.Unusable, settings.ErrDamaged) {
-			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Kind)
+		if errors.Is(t.On.Unusable, settings.ErrDamaged) {
+			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Name())
 		}
-		if t.Unusable != nil {
+		if t.On.Unusable != nil {
 			continue
 		}
 		for _, c := range t.changes() {
@@ -232,7 +148,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 	return change.Change{Consequences: text, Apply: w.apply}, nil
 }
 
-// apply stores the next version of each table in turn, if no other was stored since it was read, and publishes the
+// apply stores the next version of each rail in turn, if no other was stored since it was read, and publishes the
 // settings that allow more than before. A crash between them leaves only the first stored: run it again.
 func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	who, err := w.Who(ctx)
@@ -243,22 +159,24 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: w.why}
 	for _, t := range w.tables {
 		// A new version of unconfirmed settings is no confirmation of the others.
-		by.Confirmed = w.confirms || t.Stamp.Confirmed || t.Unusable != nil
-		err := t.write(ctx, by)
+		by.Confirmed = w.confirms || t.On.Settings.Confirmed || t.On.Unusable != nil
+		by.Version, by.Needs = t.On.Settings.Version, settings.Code
+		next := t.Next
+		next.Stamp = by
+		err := t.Payments.SetSettings(ctx, next)
 		if errors.Is(err, store.ErrChanged) {
-			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Kind, err)
+			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Name(), err)
 		} else { // stored, or nobody knows
 			stored += w.loosened[t]
 		}
 		if err != nil && len(done) > 0 {
-			err = fmt.Errorf("after those of payments were stored: %v", err) //nolint:errorlint // no refusal
+			err = fmt.Errorf("after those of other rails were stored: %v", err) //nolint:errorlint // no refusal
 		}
 		if err != nil {
 			return change.Answer{}, errors.Join(err, w.announce(ctx, stored, by))
 		}
-		version := t.Stamp.Version + 1
-		done = append(done, map[string]any{"table": t.Kind, "version": version, "confirmed": by.Confirmed})
-		text += fmt.Sprintf("settings of %s: version %d\n", t.Kind, version)
+		done = append(done, map[string]any{"table": t.Name(), "version": by.Version + 1, "confirmed": by.Confirmed})
+		text += fmt.Sprintf("settings of %s: version %d\n", t.Name(), by.Version+1)
 		if !by.Confirmed && w.Mode == "live" {
 			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
@@ -281,88 +199,88 @@ func (w writing) announce(ctx context.Context, loosened string, by settings.Stam
 type show struct{ deployed.Target }
 
 func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
-	tables, err := Read(ctx, d)
-	if err != nil {
-		return err
-	}
+	tables, err := read(ctx, d)
 	all, text := map[string]any{}, ""
 	for _, t := range tables {
-		if t.Unusable != nil {
-			all[t.Kind] = map[string]any{"version": t.Stamp.Version, "error": t.Unusable.Error()}
-			err = errors.Join(err, fmt.Errorf("settings of %s, version %d: %w", t.Kind, t.Stamp.Version, t.Unusable))
+		s := t.On.Settings
+		if t.On.Unusable != nil {
+			all[t.Name()] = map[string]any{"version": s.Version, "error": t.On.Unusable.Error()}
+			err = errors.Join(err, fmt.Errorf("settings of %s, version %d: %w", t.Name(), s.Version, t.On.Unusable))
 			continue
 		}
-		text += fmt.Sprintf("# %s\n", t.title(t.Stamp))
-		for _, v := range t.values() {
+		text += fmt.Sprintf("# %s\n", t.title(s.Stamp))
+		for _, v := range settings.Payments.Text(s) {
 			text += fmt.Sprintf("# %s\n%s=%s\n", v.About, v.Name, v.Value)
 		}
-		all[t.Kind] = row(t.Stamp, map[string]any{"values": t.Now})
+		all[t.Name()] = row(s, nil)
 	}
 	return errors.Join(d.Show(all, text), err)
 }
 
-// row adds a version's stamp to its JSON.
-func row(s settings.Stamp, of map[string]any) map[string]any {
-	maps.Copy(of, map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At),
-		"who": s.Who, "reason": s.Why})
+// row is a version as JSON, with the changes that it made.
+func row(s settings.Settings, changes []map[string]any) map[string]any {
+	of := map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
+		"reason": s.Why, "values": settings.Payments.Encode(s)}
+	if changes != nil {
+		of["changes"] = changes
+	}
 	return of
 }
 
 type set struct {
-	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change; none: the defaults."`
+	Values  []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings to change."`
 	Reason  string   `help:"Why, for the history."`
 	Confirm bool     `help:"Confirm the settings of a restored table, which it shows. Live payments wait for it."`
 }
 
-// Change stores the next version of each table that has one of the settings, or has none yet, or is to be confirmed.
+// Change stores the next version of a rail, or confirms those of each.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if strings.HasPrefix(c.Reason, applied) {
 		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; change its first words", applied)
 	}
-	tables, values, err := assigned(ctx, d, c.Values)
+	var tables []*Table
+	if len(c.Values) == 0 && c.Confirm {
+		tables, err = read(ctx, d)
+	} else {
+		tables = make([]*Table, 1)
+		tables[0], _, err = assigned(ctx, d, c.Values)
+	}
 	if err != nil {
 		return none, err
 	}
-	var changed []*Table
 	for _, t := range tables {
-		named := slices.ContainsFunc(slices.Collect(maps.Keys(values)), t.has)
-		switch {
-		case errors.Is(t.Unusable, settings.ErrMissing):
-			changed = append(changed, t)
-		case t.Unusable != nil && (named || c.Confirm):
+		if t.On.Unusable != nil {
 			return none, unusable(t)
-		case named && len(t.changes()) > 0, c.Confirm && !t.Stamp.Confirmed:
-			changed = append(changed, t)
 		}
 	}
-	return write(d, changed, c.Confirm, c.Reason)
+	return write(d, slices.DeleteFunc(tables, func(t *Table) bool {
+		return len(t.changes()) == 0 && (!c.Confirm || t.On.Settings.Confirmed)
+	}), c.Confirm, c.Reason)
 }
 
 type history struct{ deployed.Target }
 
 // Run shows the kept versions, except unreadable ones.
 func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
-	tables, err := Read(ctx, d)
-	if err != nil {
-		return err
-	}
+	tables, err := read(ctx, d)
 	all, text := map[string]any{}, ""
 	for _, t := range tables {
-		versions, err := t.versions(ctx)
-		if err != nil {
-			return err
-		}
+		versions, failed := t.Payments.SettingsHistory(ctx, t.On.Coin)
+		err = errors.Join(err, failed)
 		rows := []map[string]any{}
-		for _, v := range versions {
+		for i, v := range versions {
 			changes := []map[string]any{}
 			text += t.title(v.Stamp) + "\n"
-			for _, c := range v.changes {
+			for _, c := range settings.Payments.Diff(versions[min(i+1, len(versions)-1)], v) {
 				changes = append(changes, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
 				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
 			}
-			rows = append(rows, row(v.Stamp, map[string]any{"values": v.values, "changes": changes}))
+			rows = append(rows, row(v, changes))
 		}
-		all[t.Kind] = rows
+		all[t.Name()] = rows
+	}
+	if err != nil {
+		return err
 	}
 	return d.Show(all, text)
 }
@@ -383,61 +301,56 @@ func (c apply) Change(ctx context.Context, d *deployed.Deployment) (none change.
 			lines = append(lines, line)
 		}
 	}
-	tables, values, err := assigned(ctx, d, lines)
+	t, values, err := assigned(ctx, d, lines)
 	if err != nil {
 		return none, fmt.Errorf("reading %s: %w", c.File, err)
 	}
-	var changed []*Table
-	for _, t := range tables {
-		for _, s := range t.values() {
-			if _, named := values[s.Name]; !named {
-				err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting of remit settings show", c.File, s.Name))
-			}
-		}
-		differs, failed := differs(ctx, t)
-		if err = errors.Join(err, failed); differs {
-			changed = append(changed, t)
+	for _, s := range settings.Payments.Text(t.Next) {
+		if _, named := values[s.Name]; !named {
+			err = errors.Join(err, fmt.Errorf("%s lacks %s; add every setting of remit settings show", c.File, s.Name))
 		}
 	}
-	if err != nil {
+	differs, failed := differs(ctx, t)
+	if err = errors.Join(err, failed); err != nil {
 		return none, err
 	}
-	return write(d, changed, false, applied+filepath.Base(c.File))
+	if !differs {
+		return write(d, nil, false, "")
+	}
+	return write(d, []*Table{t}, false, applied+filepath.Base(c.File))
 }
 
 // differs reports whether to store the next version, from a file: not if apply stored its values last and they are in
 // force. To undo a change by hand is an error. Damaged settings are judged by the newest version kept.
 func differs(ctx context.Context, t *Table) (bool, error) {
-	switch {
-	case errors.Is(t.Unusable, settings.ErrMissing):
-		return true, nil
-	case errors.Is(t.Unusable, settings.ErrNewer):
+	if errors.Is(t.On.Unusable, settings.ErrNewer) {
 		return false, unusable(t)
 	}
-	versions, err := t.versions(ctx)
+	versions, err := t.Payments.SettingsHistory(ctx, t.On.Coin)
 	if err != nil {
 		return false, err
 	}
-	stamp, now, next, damaged := t.Stamp, t.Now, t.next(), t.Unusable != nil
+	now, damaged := t.On.Settings, t.On.Unusable != nil
 	if damaged && len(versions) == 0 {
 		return true, nil
 	} else if damaged {
-		stamp, now = versions[0].Stamp, versions[0].values
+		now = versions[0]
 	}
-	last := slices.IndexFunc(versions, func(v version) bool { return strings.HasPrefix(v.Why, applied) })
-	ours := last >= 0 && maps.Equal(versions[last].values, now)
-	if equal := maps.Equal(now, next); equal || ours {
+	same := func(a, b settings.Settings) bool { return len(settings.Payments.Diff(a, b)) == 0 }
+	last := slices.IndexFunc(versions, func(v settings.Settings) bool { return strings.HasPrefix(v.Why, applied) })
+	ours := last >= 0 && same(versions[last], now)
+	if equal := same(now, t.Next); equal || ours {
 		return !equal || !ours || damaged, nil
 	}
 	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the "+
-		"file to match, or set them back with remit settings set", t.title(stamp))
+		"file to match, or set them back with remit settings set", t.title(now.Stamp))
 }
 
 // unusable is the error of a change that unusable settings do not take.
 func unusable(t *Table) error {
 	step := "remit settings apply FILE to write all of them (remit settings history has the versions before)"
-	if errors.Is(t.Unusable, settings.ErrNewer) {
+	if errors.Is(t.On.Unusable, settings.ErrNewer) {
 		step = "the version of remit that wrote them"
 	}
-	return fmt.Errorf("settings of %s: %w; use %s", t.Kind, t.Unusable, step)
+	return fmt.Errorf("settings of %s: %w; use %s", t.Name(), t.On.Unusable, step)
 }

@@ -91,8 +91,8 @@ func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) 
 		return nil
 	}
 	if err := walletkey.Open(a.AWS).EndGrants(ctx, string(r.Key), a.Stack); err != nil {
-		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights of RemitKeys: %w",
-			r.Address, err)
+		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights "+
+			"of RemitKeys: %w", r.Address, err)
 	}
 	return nil
 }

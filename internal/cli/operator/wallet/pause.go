@@ -9,6 +9,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -192,12 +193,12 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	consequences, rolledBack := "", false
 	for _, w := range ws {
 		nodes, _, err := w.on.Nodes(ctx)
-		if err != nil {
-			return none, err
+		var v chain.View
+		if err == nil {
+			v, err = w.on.View(ctx, nodes, w.Address)
 		}
-		v, err := w.on.View(ctx, nodes, w.Address)
 		if err != nil {
-			return none, err
+			return none, fmt.Errorf("%s: %w", w.on.Name(), err)
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
@@ -211,8 +212,8 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
 			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the " +
-		"key, payments can be made twice."
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has " +
+		"the key, payments can be made twice."
 	return change.Change{
 		Consequences: consequences,
 		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },

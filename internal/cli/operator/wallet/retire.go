@@ -103,8 +103,9 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{
-		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check reads it any more, and "+
-			"payments to it are refused. Its key stays where it is; the functions may use one in KMS no more.", c.Address, holds),
+		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or "+
+			"check reads it any more, and payments to it are refused. Its key stays where it is; the functions may "+
+			"use one in KMS no more.", c.Address, holds),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			err := c.retire(ctx, d, settler)
 			return change.Answered(err, map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")

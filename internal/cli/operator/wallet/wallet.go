@@ -118,8 +118,8 @@ func askSecret(prompt string) ([]byte, error) {
 }
 
 func adds(d *deployed.Deployment, kind string) string {
-	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
-		"else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
+	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and "+
+		"gas.\nNobody else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
 }
 
 // add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
@@ -173,34 +173,29 @@ type walletRow struct {
 }
 
 func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
-	rails, err := d.Rails(ctx)
-	if err != nil {
-		return err
-	}
 	var b strings.Builder
 	rows := []walletRow{}
-	for _, on := range rails {
+	err := d.Each(ctx, func(on *deployed.Deployment) error {
 		wallets, err := on.Wallets(ctx)
-		if err != nil {
-			return err
-		}
 		fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", on.Name(), "STATE", "NEXT NONCE", "RESERVATIONS",
 			"PENDING", on.Asset.Symbol+" TO SPEND", "PAUSED")
 		for _, w := range wallets {
 			r := walletRow{Address: w.Address, Rail: on.Name(), State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
-			if err := r.read(ctx, on); err != nil {
-				return err
+			if failed := r.read(ctx, on); failed != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", r.Address, failed))
+				continue
 			}
 			rows = append(rows, r)
 			next := "not used"
 			if r.NextNonce != nil {
 				next = fmt.Sprint(*r.NextNonce)
 			}
-			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs,
-				r.Token.Tokens(on.Asset.Decimals), r.Paused)
+			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations,
+				r.PendingTxs, r.Token.Tokens(on.Asset.Decimals), r.Paused)
 		}
-	}
-	return d.Show(rows, b.String())
+		return err
+	})
+	return errors.Join(d.Show(rows, b.String()), err)
 }
 
 // read reads the parts of a row from the tables, which have none for a wallet that has not paid.
@@ -222,10 +217,6 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 type walletBalance struct{ deployed.Target }
 
 func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
-	rails, err := d.Rails(ctx)
-	if err != nil {
-		return err
-	}
 	type row struct {
 		Address token.Address `json:"address"`
 		Rail    string        `json:"rail"`
@@ -235,7 +226,7 @@ func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
 	}
 	rows := []row{}
 	var b strings.Builder
-	for _, on := range rails {
+	err := d.Each(ctx, func(on *deployed.Deployment) error {
 		wallets, err := on.Wallets(ctx)
 		nodes, _, unread := on.Nodes(ctx)
 		if err := cmp.Or(err, unread); err != nil {
@@ -244,11 +235,12 @@ func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
 		for _, w := range wallets {
 			v, err := on.View(ctx, nodes, w.Address)
 			if err != nil {
-				return fmt.Errorf("%s: %w", on.Name(), err)
+				return err
 			}
 			rows = append(rows, row{w.Address, on.Name(), v.Balance, v.Gas, v.Mined})
 			fmt.Fprintf(&b, "%s  %s  %d mined\n", w.Address, on.Holds(v.Account), v.Mined)
 		}
-	}
-	return d.Show(rows, b.String())
+		return nil
+	})
+	return errors.Join(d.Show(rows, b.String()), err)
 }

@@ -25,7 +25,7 @@ type breakage struct {
 }
 
 func cutAt(id, label, left, does string, cut fault.Cut) breakage {
-	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
+	return breakage{ID: "cut-" + id, Group: "Kill the next request", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
 		thing: "process", begin: func(s *Sandbox, _ int) error { s.arm(cut); return nil },
 		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}
@@ -96,8 +96,8 @@ var breakages = []breakage{
 		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.DropPending(); return nil }) }},
 
 	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
-		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. Remit " +
-			"promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
+		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. " +
+			"Remit promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.each(func(r *rail) error { return r.on.Reorg(depth) }) }},
 	{ID: "halt", Group: "Chain", Label: "halt the chains", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",

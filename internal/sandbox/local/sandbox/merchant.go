@@ -61,7 +61,7 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.arrived++
 	s.seen[event.ID]++
-	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), string(event.Type), genuine, s.seen[event.ID]})
+	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
 		s.logf("bad", "A webhook arrived with a wrong signature.")
@@ -162,6 +162,10 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
 		s.byHash[p.TxHash] = id
 		return reply{Status: http.StatusCreated, Text: string(p.Status), Final: true}
 	case refused:
+		var wrong []remit.InvalidItem // of a 422
+		if _ = json.Unmarshal([]byte(refusal.Detail), &wrong); len(wrong) > 0 {
+			refusal.Detail = wrong[0].Msg
+		}
 		s.logf("ask", "%s got %d %s: %s", o.Key, refusal.Status, refusal.Code, refusal.Detail)
 		r.Answer, r.Detail, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), refusal.Detail, r.Hash == ""
 		r.Refusals++
@@ -225,7 +229,7 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 	s.arm(fault.Cut{})
 	for _, b := range breakages {
 		if b.thing == "process" && s.isBroken(b.ID) {
-			s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
+			s.over(b.ID, "A request’s process was killed "+b.Label+". "+b.Does)
 		}
 	}
 	// A short answer is still in the buffer: the client sees a connection that ends.

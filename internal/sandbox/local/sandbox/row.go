@@ -34,7 +34,6 @@ const (
 // A Row is a payment as the page shows it.
 type Row struct {
 	ID       payment.ID    `json:"id"`
-	N        int64         `json:"n"` // rises with the age of the stack: the newest payment has the highest
 	Key      string        `json:"key"`
 	Asset    string        `json:"asset"` // "" while that is not known
 	To       string        `json:"to"`
@@ -177,7 +176,7 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 	return t, err
 }
 
-var errUnknown = errors.New("No payment has that id, hash or Idempotency-Key.") //nolint:staticcheck,revive // a sentence on the page
+var errUnknown = errors.New("no payment has that id, hash or Idempotency-Key")
 
 func (s *Sandbox) find(find string) (Row, error) {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // Bounds of the page's lists. All payments are counted.
@@ -31,11 +33,11 @@ type block struct {
 
 // An arrival is a webhook that the built-in receiver got.
 type arrival struct {
-	N       int    `json:"n"`
-	At      int64  `json:"at"`
-	Type    string `json:"type"`
-	Genuine bool   `json:"genuine"` // by the Standard Webhooks library
-	Times   int    `json:"times"`   // arrivals of the event so far
+	N       int             `json:"n"`
+	At      int64           `json:"at"`
+	Type    remit.EventType `json:"type"`
+	Genuine bool            `json:"genuine"` // by the Standard Webhooks library
+	Times   int             `json:"times"`   // arrivals of the event so far
 }
 
 // A count is computed from the chains' Transfer logs alone, but for asked and failed.
@@ -46,17 +48,16 @@ type count struct {
 	Unpaid  int `json:"unpaid"`
 	Failed  int `json:"failed"`  // unpaid payments that the API reports as failed
 	Unasked int `json:"unasked"` // transfers that no payment asked for
-	Logs    int `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
 }
 
 // A view has the page's contents. Its lock is the sandbox's.
 type view struct {
 	rows      map[payment.ID]*Row
-	order     []*Row
+	order     []*Row // by Begun, once sorted
+	sorted    bool
 	changed   map[payment.ID]bool // to be read from the tables
 	byHash    map[string]payment.ID
 	paid      map[payment.ID]int
-	logs      int
 	lineCount int // so far
 	lines     []Line
 	arrived   int // webhooks so far
@@ -65,8 +66,8 @@ type view struct {
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{}, seen: map[string]int{},
-		byHash: map[string]payment.ID{}}
+	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{},
+		seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
 // A chainView is a chain as the page shows it.
@@ -74,6 +75,7 @@ type chainView struct {
 	Asset   string   `json:"asset"`
 	Number  uint64   `json:"number"`
 	Final   uint64   `json:"final"`
+	Logs    int      `json:"logs"`     // Transfer logs out of its wallets; those of a batch are one
 	BaseFee string   `json:"base_fee"` // wei
 	Blocks  []block  `json:"blocks"`
 	Wallets []Wallet `json:"wallets"`
@@ -90,7 +92,7 @@ func (s *Sandbox) logf(kind, format string, args ...any) {
 func (s *Sandbox) rowOf(id payment.ID) *Row {
 	r := s.rows[id]
 	if r == nil {
-		r = &Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
+		r = &Row{ID: id, Begun: s.now().UnixMilli()}
 		s.rows[id], s.order = r, append(s.order, r)
 		s.changed[id] = true
 	}
@@ -192,7 +194,7 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 		}
 	}
 	if p.CreatedAt.Before(s.openedAt) { // the tables alone have its times
-		r.Begun, now = p.CreatedAt.UnixMilli(), -1
+		r.Begun, now, s.sorted = p.CreatedAt.UnixMilli(), -1, false
 		r.At[Prepared] = r.Begun
 		if len(p.Attempts) > 0 {
 			r.At[Committed] = p.Attempts[0].At.UnixMilli()
@@ -250,6 +252,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		for _, id := range r.transfers[n] {
 			s.count(id, n, -1)
 		}
+		r.Logs -= len(r.transfers[n])
 		delete(r.transfers, n)
 		delete(r.hashes, n)
 		replaced++
@@ -265,6 +268,7 @@ func (s *Sandbox) readChain(ctx context.Context, r *rail) error {
 		ids := paidIn(b, r)
 		r.hashes[b.Number], r.transfers[b.Number] = b.Hash, ids
 		blocks = append(blocks, block{b.Number, len(ids), false})
+		r.Logs += len(ids)
 		for _, id := range ids {
 			s.count(id, b.Number, 1)
 		}
@@ -294,7 +298,6 @@ func paidIn(b devnet.Block, r *rail) (ids []payment.ID) {
 // count adds a transfer of a payment in a block, or takes it away. The caller holds the lock.
 func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 	s.paid[id] += by
-	s.logs += by
 	r := s.rows[id]
 	if r == nil {
 		s.changed[id] = true // one of the time before the page, if the tables know it
@@ -348,9 +351,13 @@ type update struct {
 func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{Count: count{Logs: s.logs}, Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
+	u := update{Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
 	for _, r := range s.rails {
 		u.Chains = append(u.Chains, r.chainView)
+	}
+	if !s.sorted {
+		slices.SortStableFunc(s.order, func(a, b *Row) int { return cmp.Compare(a.Begun, b.Begun) })
+		s.sorted = true
 	}
 	for _, r := range s.order[max(0, len(s.order)-Listed):] {
 		u.Payments = append(u.Payments, *r)

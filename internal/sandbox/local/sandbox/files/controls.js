@@ -6,21 +6,21 @@ export function wire(facts) {
   const buttons = new Map();
   let last = null; // the payment that was asked for last
 
-  function said(text, bad = false) {
+  function said(text, kind = "") {
     put($("said"), text);
-    $("said").className = bad ? "bad" : "";
+    $("said").className = kind;
   }
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
-    said(what.do === "pay" ? "Asking…" : ""); // now: a slow answer must not clear what a later button said
+    if (what.do === "pay") said("Asking…");
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
-      if (!answer.ok) said(told.detail, true);
+      if (!answer.ok) said(told.detail, "bad");
       return answer.ok ? told : null;
     } catch {
-      said("The stack does not answer. Is it still running?", true);
+      said("The stack does not answer. Is it still running?", "bad");
       return null;
     }
   }
@@ -38,13 +38,13 @@ export function wire(facts) {
   async function pay(order, times) {
     const told = await act({ ...order, times });
     if (!told) return null;
-    const texts = told.replies.map((r) => `${times > 1 ? `${r.n} × ` : ""}${r.status ? `${r.status} ${r.text}` : "no answer: repeat it, or mend"}${r.detail ? `: ${r.detail}` : ""}`);
-    said(`${order.key}: ${texts.join("; ")}`, told.replies.some((r) => r.final && r.status >= 400));
+    const texts = told.replies.map((r) => `${times > 1 ? `${r.n} × ` : ""}${r.status ? `${r.status} ${r.text}` : "no answer: it may be paid or not, so repeat it"}${r.detail ? `: ${r.detail}` : ""}`);
+    said(`${order.key}: ${texts.join("; ")}`, told.replies.some((r) => r.final && r.status >= 400) ? "bad" : told.replies.some((r) => !r.status) ? "warned" : "");
     return told;
   }
 
   const ordinary = "0x2222222222222222222222222222222222222222";
-  const behaviours = { revert: "fails: the token reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
+  const behaviours = { revert: "fails: it reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
   $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
   $("to").value = ordinary;
   $("asset").append(...facts.assets.map((a) => make("option", "", a.symbol, { value: a.asset })));
@@ -61,7 +61,7 @@ export function wire(facts) {
   $("pay").addEventListener("submit", async (e) => {
     e.preventDefault();
     const amount = units($("amount").value, asset().decimals);
-    if (amount === null) return said(`The amount has at most ${asset().decimals} decimals.`, true);
+    if (amount === null) return said(`The amount has at most ${asset().decimals} decimals.`, "bad");
     const order = { do: "pay", to: $("to").value, amount, asset: asset().asset, key: $("key").value };
     const told = await pay(order, 1);
     if (!told) return;
@@ -70,22 +70,20 @@ export function wire(facts) {
     if ($("key").value === order.key) $("key").value = told.unused;
     curl();
   });
-  $("do-again").addEventListener("click", () => pay(last, 1));
-  $("do-fifty").addEventListener("click", () => pay(last, 50));
-  $("copy").addEventListener("click", async () => { await navigator.clipboard.writeText($("curl").textContent); said("Copied."); });
+  for (const [id, times] of [["do-again", 1], ["do-fifty", 50]]) $(id).addEventListener("click", () => pay(last, times));
+  $("copy").addEventListener("click", () => navigator.clipboard.writeText($("curl").textContent).then(() => said("Copied.")));
 
-  $("mend").addEventListener("click", () => act({ do: "mend" }));
-  $("settle").addEventListener("click", () => act({ do: "settle" }));
+  for (const id of ["mend", "settle"]) $(id).addEventListener("click", () => act({ do: id }));
 
-  const notes = { "Cut the next request off": "The process of the next request stops there, as after SIGKILL, without an answer." };
+  const notes = { "Kill the next request": "Its process ends there, as by SIGKILL, and its client gets no answer." };
   const wide = matchMedia("(min-width: 901px)").matches;
   for (const [i, group] of [...new Set(facts.breakages.map((b) => b.group))].entries()) {
     const box = make("details", "", [make("summary", "", group), ...(notes[group] ? [make("p", "small", notes[group])] : [])]);
     box.open = wide || i === 0;
     $("breakages").append(box);
     for (const b of facts.breakages.filter((b) => b.group === group)) {
-      const button = make("button", "", [title(b.label), make("small", "", b.text)], { type: "button", "data-break": b.id, "aria-pressed": "false" });
-      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1", id: "depth" });
+      const button = make("button", "", [title(b.label), make("small")], { type: "button", "data-break": b.id, "aria-pressed": "false" });
+      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1" });
       button.addEventListener("click", () => act({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
       buttons.set(b.id, button);
       box.append(depth ? make("div", "depth", [button, make("label", "", ["Blocks", depth])]) : button);
@@ -93,10 +91,12 @@ export function wire(facts) {
   }
 
   return (broken) => {
-    for (const [id, b] of buttons) b.setAttribute("aria-pressed", String(id in broken));
-    const now = facts.breakages.filter((b) => b.id in broken);
-    const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does]));
-    $("now").classList.toggle("calm", items.length === 0);
-    if ($("broken").textContent !== items.map((i) => i.textContent).join("")) $("broken").replaceChildren(...items);
+    for (const b of facts.breakages) {
+      const button = buttons.get(b.id);
+      button.setAttribute("aria-pressed", String(b.id in broken));
+      put(button.lastChild, b.id in broken ? b.does : b.text);
+    }
+    const now = facts.breakages.filter((b) => b.id in broken).map((b) => (b.group in notes ? `the next request is killed ${b.label}` : b.label));
+    put($("broken"), now.length ? `Broken now: ${now.join(", ")}.` : "");
   };
 }

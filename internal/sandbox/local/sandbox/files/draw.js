@@ -39,16 +39,17 @@ export function units(text, decimals) {
 // assetOf returns the asset of a name, the default if it is not known.
 export const assetOf = (facts, name) => facts.assets.find((a) => a.asset === name) ?? facts.assets[0];
 
-export function drawCount(c) {
+export function drawCount(c, chains, facts) {
   for (const name of ["asked", "once", "twice", "unpaid"]) put($(name), c[name].toLocaleString("en"));
   $("twice-box").className = c.twice ? "bad" : "quiet";
   $("unpaid-box").className = c.unpaid ? "warn" : "quiet";
   let verdict = "No payment yet.";
   if (c.twice || c.unasked) verdict = "This must not happen: a chain has an extra transfer. Please report it.";
-  else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, except ${c.failed} that failed and moved nothing.` : "Every requested payment was made exactly once.";
+  else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, except ${c.failed} that failed and moved nothing.` : "Every payment was made exactly once.";
   else if (c.asked) verdict = `${c.unpaid - c.failed} on the way. None twice.`;
   put($("verdict"), verdict);
-  put($("counted"), `Counted on the chains themselves, not in the tables: ${c.logs.toLocaleString("en")} ${c.logs === 1 ? "transfer" : "transfers"}.`);
+  const transfers = chains.map((c) => `${c.logs.toLocaleString("en")} of ${assetOf(facts, c.asset).symbol}`);
+  put($("counted"), `Counted on the chains themselves: ${transfers.join(", ")}.`);
 }
 
 // drawChains draws each chain with its newest blocks, and its wallets.
@@ -57,12 +58,12 @@ export function drawChains(chains, facts) {
     const asset = assetOf(facts, c.asset), gwei = Number(c.base_fee) / 1e9;
     return make("div", "", [
       make("h3", "", [`${asset.symbol}, chain ${asset.chain_id} `,
-        make("small", "", `block ${c.number}, final up to ${c.final}, base fee ${gwei < 0.01 ? "under 0.01" : gwei.toFixed(2)} gwei`)]),
+        make("small", "", `${c.logs.toLocaleString("en")} ${c.logs === 1 ? "transfer" : "transfers"}, block ${c.number}, final up to ${c.final}, base fee ${gwei < 0.01 ? "under 0.01" : gwei.toFixed(2)} gwei`)]),
       make("ol", "blocks", (c.blocks ?? []).map((b) => {
         const state = b.replaced ? "replaced" : b.number <= c.final ? "final" : "open";
         const line = !b.replaced && b.number === c.final ? " line" : "";
-        const says = `Block ${b.number}, ${b.replaced ? "replaced" : state === "final" ? "final" : "not final yet"}, ${b.paid} transfers`;
-        return make("li", state + line, [String(b.number), ...(b.paid ? [make("b", "", `${b.paid}`)] : [])], { title: says });
+        const says = `Block ${b.number}, ${state === "open" ? "not final yet" : state}, ${b.paid} transfers`;
+        return make("li", state + line, [`${b.number}`, make("b", "", b.paid ? `${b.paid}` : "")], { title: says });
       }), { "aria-label": `The newest blocks of ${asset.symbol}, the newest last` }),
     ]);
   }));
@@ -112,15 +113,17 @@ export function drawPayments(payments, facts, open) {
     if (!row) {
       const button = make("button", "", [make("span", "name"), make("span", "what"), make("span", "end"), make("span", "track", steps.map(() => make("i")))], { type: "button" });
       button.addEventListener("click", () => open(p.id));
-      row = { n: p.n, li: make("li", "", button), button };
-      row.li.n = p.n;
+      row = { li: make("li", "", button), button };
       rows.set(p.id, row);
-      $("rows").insertBefore(row.li, [...$("rows").children].find((li) => li.n < p.n) ?? null);
+    }
+    if (row.li.begun !== p.begun) {
+      $("rows").insertBefore(row.li, [...$("rows").children].find((li) => li.begun <= p.begun) ?? null);
+      row.li.begun = p.begun;
     }
     const [name, what, end, track] = row.button.children;
     put(name, p.key || p.id);
     const asset = assetOf(facts, p.asset);
-    put(what, `${decimal(p.amount || 0, asset.decimals)} ${asset.symbol}${p.asked > 1 ? `, sent ${p.asked} ×` : ""}${p.refusals && !p.refused ? `, refused ${p.refusals} ×` : ""} to ${short(p.to)}`);
+    put(what, `${decimal(p.amount || 0, asset.decimals)} ${asset.symbol}${p.asked > 1 ? `, ${p.asked} requests` : ""}${p.refusals && !p.refused ? `, ${p.refusals} refused` : ""} to ${short(p.to)}`);
     const [kind, text] = ending(p);
     put(end, text);
     end.className = `end ${kind}`;
@@ -129,7 +132,7 @@ export function drawPayments(payments, facts, open) {
       put(cell, p.at[i] > 0 ? `+${after(Math.max(0, p.at[i] - p.begun))}` : "");
     });
   }
-  const list = [...rows.entries()].sort((a, b) => a[1].n - b[1].n);
+  const list = [...rows.entries()].sort((a, b) => a[1].li.begun - b[1].li.begun);
   for (const [id, row] of list.slice(0, Math.max(0, list.length - facts.listed))) {
     row.li.remove();
     rows.delete(id);
@@ -139,7 +142,7 @@ export function drawPayments(payments, facts, open) {
 
 // drawLines adds the items that are new on top of a list and keeps it short.
 export function drawLines(list, items, most, make) {
-  for (const item of items.filter((i) => i.n > Number(list.dataset.last ?? 0))) list.prepend(make(item));
-  list.dataset.last = items.at(-1)?.n ?? 0;
+  for (const item of (items ?? []).filter((i) => i.n > Number(list.dataset.last ?? 0))) list.prepend(make(item));
+  list.dataset.last = items?.at(-1)?.n ?? 0;
   while (list.children.length > most) list.lastChild.remove();
 }

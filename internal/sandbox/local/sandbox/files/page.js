@@ -17,21 +17,21 @@ function open(find) {
   found("");
   return show(find, facts, found).catch(() => found("The stack does not answer."));
 }
-$("search").addEventListener("submit", (e) => { e.preventDefault(); if ($("find").value) open($("find").value.trim()); });
+$("search").addEventListener("submit", (e) => { e.preventDefault(); open($("find").value.trim()); });
 
 const drawBroken = wire(facts);
 
 // Each part draws itself.
 const parts = {
-  count(c) {
-    drawCount(c);
+  count(c, update) {
+    drawCount(c, update.chains ?? [], facts);
     put($("older"), c.asked > facts.listed ? `The newest ${facts.listed} of ${c.asked.toLocaleString("en")} are listed; all are counted, and any opens by its id, hash or key.` : "");
   },
   chains: (all) => drawChains(all ?? [], facts),
   steps: drawSteps,
   payments: (all) => drawPayments(all ?? [], facts, open),
-  lines: (all) => drawLines($("log"), all ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
-  arrivals: (all) => drawLines($("hooks"), all ?? [], 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
+  lines: (all) => drawLines($("log"), all, 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
+  arrivals: (all) => drawLines($("hooks"), all, 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
     make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""])),
 };
 let drawn = {}; // the text of each part
@@ -48,7 +48,7 @@ function later(update) {
 // draw draws the parts that have changed.
 function draw(update) {
   const changed = (name) => drawn[name] !== (drawn[name] = JSON.stringify(update[name]));
-  for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name]);
+  for (const [name, part] of Object.entries(parts)) if (changed(name) && name in update) part(update[name], update);
   if ("broken" in update && changed("broken")) drawBroken(update.broken);
 }
 

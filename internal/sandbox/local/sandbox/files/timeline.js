@@ -1,18 +1,18 @@
 // A payment's timeline: all that the tables, the nodes and the receiver have of it.
-import { $, make, clock, after, assetOf, steps, decimal, ending } from "./draw.js";
+import { $, make, clock, after, assetOf, steps, decimal, ending, title } from "./draw.js";
 
 const table = (head, lines) => make("table", "", [
   make("thead", "", make("tr", "", head.map((h) => make("th", "", h, { scope: "col" })))),
   make("tbody", "", lines.map((cells) => make("tr", "", cells.map((c, i) => (i ? make("td", "", c) : make("th", "", c, { scope: "row" })))))),
 ]);
-const part = (title, content) => [make("h3", "", title), content];
+const part = (head, content) => [make("h3", "", head), content];
 const none = (text) => make("p", "none", text);
 
 // show opens the timeline of the payment with that id, hash, or key.
 export async function show(find, facts, refuse) {
   const answer = await fetch(`/page/payment?${new URLSearchParams({ find })}`);
   const t = await answer.json();
-  if (!answer.ok) return refuse(t.detail, true);
+  if (!answer.ok) return refuse(`${title(t.detail)}.`);
   const p = t.payment, asset = assetOf(facts, p.asset);
   $("timeline-title").textContent = `${p.key || p.id}: ${ending(p)[1]}`;
   $("timeline-body").replaceChildren(
@@ -25,7 +25,7 @@ export async function show(find, facts, refuse) {
     ...part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, ${p.refusals} refused. The last answer: ${p.answer || "none yet"}.` : "Another client requested it.")),
     ...(p.refusals ? [make("p", "wrong", `The last refusal: ${p.detail}`)] : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
-      ? table(["hash", "signed", "fee cap, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
+      ? table(["hash", "signed", "fees"], t.attempts.map((a) => [a.hash, clock(a.at), `at most ${a.max_fee} wei per gas, tip ${a.tip}, for ${a.gas} gas${a.noop ? ": pays nothing" : ""}`]))
       : none("No bytes are signed yet.")),
     ...part("Receipts and logs, as each node has them", t.receipts.length ? table(["node", "receipts"], t.receipts.map((r) => [r.node, r.lines.join("; ") || "no receipt"])) : none("Nodes are queried after the commit.")),
     ...part("Deliveries of its event", t.deliveries.length
