@@ -162,6 +162,9 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	}
 	s, err := d.begin(ctx)
 	s.notAfter = r.NotAfter
+	if r.Key.OwnWallets {
+		s.owner = r.Merchant
+	}
 	refusal := cmp.Or(err, s.refused)
 	if s.refused == nil && s.Closed {
 		refusal = ErrAssetClosed
@@ -198,6 +201,7 @@ type sending struct {
 
 	notAfter time.Time // of the request
 	created  bool      // the request has created its payment
+	owner    string    // of the wallets that may pay: the merchant if it has its own
 }
 
 // expired reports whether the request may begin nothing any more.

@@ -38,6 +38,8 @@ type KeyLimits struct {
 	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
 	Guard time.Duration
 
+	OwnWallets bool // the asset is paid from the merchant's own wallets, never from the common ones; without it, the reverse
+
 	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
 	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
 }
