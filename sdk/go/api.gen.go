@@ -120,3 +120,9 @@ func (c *Client) Assets(ctx context.Context) ([]ListedAsset, error) {
 	list, err := ask[page[ListedAsset]](c.begin(ctx), "GET", "/assets", nil)
 	return list.Data, err
 }
+
+// Wallets: List your own wallets.
+func (c *Client) Wallets(ctx context.Context) ([]OwnWallet, error) {
+	list, err := ask[page[OwnWallet]](c.begin(ctx), "GET", "/wallets", nil)
+	return list.Data, err
+}

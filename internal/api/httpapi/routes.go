@@ -38,6 +38,7 @@ var Routes = []Route{
 	{"GET", "/transactions", "ListTransactions", "list-transactions", reads},
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
 	{"GET", "/assets", "ListAssets", "list-transactions", reads},
+	{"GET", "/wallets", "ListWallets", "get-balance", reads},
 
 	{"POST", "/recipients", "CreateRecipient", "create-recipient", recipients},
 	{"GET", "/recipients", "ListRecipients", "list-recipients", recipients | pays},

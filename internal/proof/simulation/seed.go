@@ -66,6 +66,9 @@ func further(setup *Setup, seed uint64) {
 	if rand.New(rand.NewPCG(seed, 0x2a11)).IntN(3) == 0 {
 		setup.Rails = 2
 	}
+	if rand.New(rand.NewPCG(seed, 0x0317)).IntN(4) == 0 && setup.Wallets > 1 {
+		setup.Own = "mer_1"
+	}
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
@@ -160,6 +163,9 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		c.startElsewhere(orders, rails, r)
 	}
 	c.startRivals(rand.New(rand.NewPCG(seed, 0x6a7d)), r)
+	if setup.Own != "" {
+		c.StartAssignment(setup.Wallets-1, setup.Own)
+	}
 	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
 	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
 	changing := changes.IntN(4) == 0

@@ -105,6 +105,10 @@ class Endpoints:
         """List the assets that can be paid."""
         return (self._request("data", "GET", "/assets"))["data"]
 
+    def wallets(self) -> List[t.OwnWallet]:
+        """List your own wallets."""
+        return (self._request("data", "GET", "/wallets"))["data"]
+
 
 class AsyncEndpoints:
     """The methods that are no payment."""
@@ -202,3 +206,7 @@ class AsyncEndpoints:
     async def assets(self) -> List[t.ListedAsset]:
         """List the assets that can be paid."""
         return (await self._request("data", "GET", "/assets"))["data"]
+
+    async def wallets(self) -> List[t.OwnWallet]:
+        """List your own wallets."""
+        return (await self._request("data", "GET", "/wallets"))["data"]

@@ -118,4 +118,9 @@ export abstract class Endpoints {
   async assets(): Promise<S["ListedAsset"][]> {
     return (await this.request("data", "GET", `/assets`)).data;
   }
+
+  /** List your own wallets. */
+  async wallets(): Promise<S["OwnWallet"][]> {
+    return (await this.request("data", "GET", `/wallets`)).data;
+  }
 }

@@ -44,12 +44,12 @@ const (
 // A daySum adds up one kind of transactions of a wallet's day.
 type daySum struct {
 	Wallet  token.Address `json:"wallet"`
-	Of      string        `json:"wallet_of"` // the merchant whose coins moved; empty: they were common
-	Day     string        `json:"day"`       // of UTC, by the block; of a payment that is not on the chain, by its end
+	Day     string        `json:"day"` // of UTC, by the block; of a payment that is not on the chain, by its end
 	Kind    string        `json:"kind"`
 	Count   int           `json:"count"`
 	Amount  token.Amount  `json:"amount"`
 	Decimal string        `json:"amount_decimal"`
+	Of      string        `json:"wallet_of"` // the merchant whose coins moved; empty: they were common
 }
 
 // A difference is a fact on which the tables and the chain disagree.
