@@ -274,6 +274,7 @@ func (c *Cluster) StartAssignment(n int, merchant string) {
 	id, now := c.walletID(n), c.clock(c.operators)
 	go func() {
 		defer actor.End()
+		c.scheduler.Sleep(ctx, 5*time.Second) // processes have read the registry by then
 		for range 20 {
 			err := c.store.SetState(ctx, id, wallet.Active, wallet.Draining, now())
 			w, unread := c.store.Wallet(ctx, id)
