@@ -1,4 +1,4 @@
-// Command get-balance serves GET /balance/{address}.
+// Command get-balance serves GET /balance/{address} and GET /wallets.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
@@ -17,12 +18,14 @@ import (
 func main() { meterenv.HTTP(wire) }
 
 func wire(env *boot.Env) httpapi.Endpoint {
-	assets, nodes := railenv.Assets(env), chainenv.Open(env)
-	return httpapi.GetBalance(assets, func(ctx context.Context, c token.Coin) (chain.Nodes, error) {
+	assets, chains := railenv.Assets(env), chainenv.Open(env)
+	nodes := func(ctx context.Context, c token.Coin) (chain.Nodes, error) {
 		all, err := assets(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return nodes.Of(stack.Config{ChainID: c.ChainID, Further: len(all) == 0 || c.ChainID != all[0].ChainID}).Nodes(ctx)
-	})
+		return chains.Of(stack.Config{ChainID: c.ChainID, Further: len(all) == 0 || c.ChainID != all[0].ChainID}).Nodes(ctx)
+	}
+	return httpapi.GetBalance(assets, nodes).
+		With(httpapi.ListWallets(assets, nodes, dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))))
 }

@@ -140,3 +140,9 @@ func (c *Client) Approve(ctx context.Context, id string) (Proposal, error) {
 func (c *Client) Cancel(ctx context.Context, id string) (Proposal, error) {
 	return ask[Proposal](c.begin(ctx), "POST", "/proposals/"+url.PathEscape(id)+"/cancel", nil)
 }
+
+// Wallets: List your own wallets.
+func (c *Client) Wallets(ctx context.Context) ([]OwnWallet, error) {
+	list, err := ask[page[OwnWallet]](c.begin(ctx), "GET", "/wallets", nil)
+	return list.Data, err
+}

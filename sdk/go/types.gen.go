@@ -296,6 +296,24 @@ func (e Mode) Valid() bool {
 	}
 }
 
+// Defines values for OwnWalletStatus.
+const (
+	OwnWalletStatusActive OwnWalletStatus = "active"
+	OwnWalletStatusPaused OwnWalletStatus = "paused"
+)
+
+// Valid indicates whether the value is a known member of the OwnWalletStatus enum.
+func (e OwnWalletStatus) Valid() bool {
+	switch e {
+	case OwnWalletStatusActive:
+		return true
+	case OwnWalletStatusPaused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PaymentEventType.
 const (
 	PaymentEventTypePaymentConfirmed PaymentEventType = "payment.confirmed"
@@ -1225,6 +1243,27 @@ type OwnAPIKey struct {
 	UsedToday UsedToday `json:"used_today"`
 }
 
+// OwnWallet defines model for OwnWallet.
+type OwnWallet struct {
+	// Address A 20-byte address with its EIP-55 checksum.
+	Address Address `json:"address"`
+
+	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
+	Asset Asset `json:"asset"`
+
+	// Balance In the smallest unit of the asset; null if no node answers.
+	Balance     Amount     `json:"balance"`
+	BalanceText AmountText `json:"balance_text"`
+
+	// Spendable The balance less what is reserved or pending; null if no node answers.
+	Spendable     Amount          `json:"spendable"`
+	SpendableText AmountText      `json:"spendable_text"`
+	Status        OwnWalletStatus `json:"status"`
+}
+
+// OwnWalletStatus defines model for OwnWallet.Status.
+type OwnWalletStatus string
+
 // Payment defines model for Payment.
 type Payment struct {
 	// Amount A whole number of the token's smallest unit, from 0 to 2^256-1, as an integer literal. No integer of most languages holds it: read
@@ -1579,7 +1618,7 @@ type SandboxWallet struct {
 	TokenBalance Amount `json:"token_balance"`
 }
 
-// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals.
+// Scope `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals, /wallets.
 // `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. `payments:propose`:
 // POST /proposals, its cancel, and GET /recipients. `payments:approve`: approve and cancel. GET /api-keys/self needs none.
 type Scope string
@@ -1678,6 +1717,11 @@ type UsedToday struct {
 	Amount     Amount     `json:"amount"`
 	AmountText AmountText `json:"amount_text"`
 	Count      *int64     `json:"count"`
+}
+
+// WalletList defines model for WalletList.
+type WalletList struct {
+	Data []OwnWallet `json:"data"`
 }
 
 // Webhook defines model for Webhook.

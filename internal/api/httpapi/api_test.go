@@ -127,6 +127,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.ListTransactions(a.payments, a.readAssets),
 		httpapi.GetBalance(a.readAssets, a.nodesOf),
 		httpapi.ListAssets(a.readAssets),
+		httpapi.ListWallets(a.readAssets, a.nodesOf, a.payments),
 		httpapi.CreateRecipient(a.book, a.payments, a.hooks, a.readAssets, clock),
 		httpapi.ListRecipients(a.book, clock),
 		httpapi.DeleteRecipient(a.book),

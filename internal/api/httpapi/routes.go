@@ -39,6 +39,7 @@ var Routes = []Route{
 	{"GET", "/transactions", "ListTransactions", "list-transactions", reads},
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", reads},
 	{"GET", "/assets", "ListAssets", "list-transactions", reads},
+	{"GET", "/wallets", "ListWallets", "get-balance", reads},
 
 	{"POST", "/proposals", "CreateProposal", "create-proposal", proposes},
 	{"GET", "/proposals", "ListProposals", "list-transactions", reads},

@@ -191,7 +191,7 @@ func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
 		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
 		Guard:           time.Duration(p.Grant.Guard) * time.Second,
 		ApproveAbove:    p.Grant.ApproveAbove,
-		MerchantMaximum: terms.Maximum, MerchantDaily: terms.Daily,
+		MerchantMaximum: terms.Maximum, MerchantDaily: terms.Daily, OwnWallets: terms.Own != "",
 	}
 }
 

@@ -33,7 +33,8 @@ const (
 	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
 	attrState         = "state"   // of a payment: payment.State
 	attrToken         = "token_contract"
-	attrTTL           = "ttl" // epoch seconds
+	attrAssigned      = "assigned_to" // of a wallet: its merchant
+	attrTTL           = "ttl"         // epoch seconds
 )
 
 // Indexes. They may lag, so no decision about money reads one.

@@ -35,6 +35,9 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		},
 		returns: types.ReturnValueAllNew,
 	}
+	if n.Owner != wallet.Anyone {
+		c.when += " AND " + assigned(c.values, n.Owner)
+	}
 	if n.MerchantCap > 0 {
 		c.do += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
 		c.when += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"

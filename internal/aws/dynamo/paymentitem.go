@@ -30,6 +30,7 @@ type paymentItem struct {
 	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`
 	Guarded     bool              `dynamodbav:"guarded,omitempty"`
 	Proposal    string            `dynamodbav:"proposal,omitempty"` // JSON, set by Propose and Amend
+	WalletOf    string            `dynamodbav:"wallet_of,omitempty"`
 	Symbol      string            `dynamodbav:"token_symbol"`
 	Decimals    int               `dynamodbav:"token_decimals"`
 	Contract    string            `dynamodbav:"token_contract"`
@@ -142,7 +143,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key,
 		Fingerprint: it.Fingerprint,
 		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
-		Guarded: it.Guarded, Proposal: it.Proposal != "",
+		Guarded: it.Guarded, Proposal: it.Proposal != "", WalletOf: it.WalletOf,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),

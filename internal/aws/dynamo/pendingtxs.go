@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -15,20 +16,24 @@ import (
 // place among those of its reference, if it has one. The payment's revision goes: no condition compares it any more. A
 // caller that repeats Commit after a lost answer gets ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
+	c := change{
+		fits: store.FitsPayment(p), key: paymentKey(p.ID),
+		do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
+			"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
+		when: "#state = :prepared AND revision = :revision",
+		values: attributes{
+			":prepared": text(payment.Prepared), ":revision": text(p.Revision), ":committed": text(p.State),
+			":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
+			":hash": text(p.TxHash.String()), ":version": number(uint64(p.Version)),
+			":at": text(moment(p.UpdatedAt)), ":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))),
+			":place": text(listSK(p.CreatedAt, string(p.ID))),
+		},
+	}
+	if p.WalletOf != "" {
+		c.do, c.values[":of"] = strings.Replace(c.do, "SET ", "SET wallet_of = :of, ", 1), text(p.WalletOf)
+	}
 	return s.transact(ctx, "committing "+string(p.ID), slices.Concat([]write{
-		s.with(change{
-			fits: store.FitsPayment(p), key: paymentKey(p.ID),
-			do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
-			when: "#state = :prepared AND revision = :revision",
-			values: attributes{
-				":prepared": text(payment.Prepared), ":revision": text(p.Revision), ":committed": text(p.State),
-				":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
-				":hash": text(p.TxHash.String()), ":version": number(uint64(p.Version)),
-				":at": text(moment(p.UpdatedAt)), ":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))),
-				":place": text(listSK(p.CreatedAt, string(p.ID))),
-			},
-		}, is(store.ErrChanged)),
+		s.with(c, is(store.ErrChanged)),
 		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
 		s.putHash(p.TxHash, p.ID),
 	}, s.putReference(p))...)

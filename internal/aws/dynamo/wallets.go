@@ -24,6 +24,9 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ID)
 	item[attrState], item["signer"], item["since"] = text(r.State), text(r.Key), text(instant(r.Since))
 	item[attrToken] = text(r.Token.String())
+	if r.Merchant != "" {
+		item[attrAssigned] = text(r.Merchant)
+	}
 	err := s.insert(ctx, item)
 	if stored, taken := refused(err); taken {
 		if of, _ := stored[attrToken].(*types.AttributeValueMemberS); of == nil || of.Value != r.Token.String() {
@@ -42,8 +45,15 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 }
 
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
-	return change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
+	c := change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
 		values: attributes{":from": text(from), ":to": text(to), ":at": text(instant(at))}}
+	switch to {
+	case wallet.Active, wallet.Funding:
+		c.when += " AND attribute_not_exists(" + attrAssigned + ")"
+	case wallet.Assigned:
+		c.when += " AND attribute_exists(" + attrAssigned + ")"
+	}
+	return c
 }
 
 // unmoved judges the registration that is not in the state from which it was to move.
@@ -69,6 +79,39 @@ func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) er
 		s.with(change{key: keyOf(w.ID), do: "SET paused = :retired", when: condition, values: values}, is(store.ErrChanged)))
 }
 
+// Assign implements store.Wallets with one transaction. The registration's write, the first, decides.
+func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string, at time.Time) error {
+	state, set, values := wallet.Draining, " REMOVE "+attrAssigned, attributes(nil)
+	if merchant != "" {
+		state, set, values = wallet.Assigned, " SET "+attrAssigned+" = :merchant", attributes{":merchant": text(merchant)}
+	}
+	listed := moving(w.ID, wallet.Draining, state, at)
+	listed.do = strings.Replace(listed.do+set, " SET ", ", ", 1)
+	listed.when = "#state = :from AND " + assigned(listed.values, w.Merchant)
+	record := change{key: keyOf(w.ID), do: strings.TrimSpace(set), values: attributes{":next": number(w.NextNonce), ":none": number(0)}}
+	record.when = "next_nonce = :next AND size(reservations) = :none AND " + paused(record.values, ":paused", w.Paused) + " AND " +
+		assigned(record.values, w.Merchant)
+	maps.Copy(listed.values, values)
+	maps.Copy(record.values, values)
+	already := func(stored attributes) error {
+		err := unmoved(state)(stored)
+		if is, _ := stored[attrAssigned].(*types.AttributeValueMemberS); err == nil && (is == nil) != (merchant == "") || is != nil && is.Value != merchant {
+			err = store.ErrChanged
+		}
+		return err
+	}
+	return s.transact(ctx, "assigning "+w.Address.String(), s.with(listed, already), s.with(record, is(store.ErrChanged)))
+}
+
+// assigned returns the condition that a wallet is the owner's, whom it adds to values, or nobody's.
+func assigned(values attributes, owner string) string {
+	if owner == "" {
+		return "attribute_not_exists(" + attrAssigned + ")"
+	}
+	values[":owner"] = text(owner)
+	return attrAssigned + " = :owner"
+}
+
 // paused returns the condition that a wallet is paused for a reason, which it adds to values.
 func paused(values attributes, name, reason string) string {
 	if reason == "" {
@@ -79,18 +122,20 @@ func paused(values attributes, name, reason string) string {
 }
 
 // Open implements store.Wallets with one transaction: no run of check-receipts would find a wallet whose registration
-// does not say that it has a record. This one and Retire's are the only transactions in a wallet's life, so none
+// does not say that it has a record. This one, Assign's and Retire's are the only transactions in a wallet's life, so none
 // stands in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
+	c := change{
+		fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
+		do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
+			attrToken + " = if_not_exists(" + attrToken + ", :token)",
+		values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
+			":secret": text(wallet.InSecret), ":token": text(of.String())},
+	}
+	c.when = assigned(c.values, w.Merchant)
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
-		s.with(change{
-			fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
-			do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
-				attrToken + " = if_not_exists(" + attrToken + ", :token)",
-			values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
-				":secret": text(wallet.InSecret), ":token": text(of.String())},
-		}, nil))
+		s.with(c, is(store.ErrChanged)))
 }
 
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
@@ -104,12 +149,13 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 	pk := walletPartition(rail.ChainID)
 	registry, err := all(s.partition(ctx, "reading the registry of "+pk, pk, "", ""), func(item attributes) (wallet.Registration, error) {
 		var it struct {
-			SK     string `dynamodbav:"sk"`
-			Token  string `dynamodbav:"token_contract"`
-			State  string `dynamodbav:"state"`
-			Signer string `dynamodbav:"signer"`
-			Since  string `dynamodbav:"since"`
-			Opened bool   `dynamodbav:"opened"`
+			SK       string `dynamodbav:"sk"`
+			Token    string `dynamodbav:"token_contract"`
+			State    string `dynamodbav:"state"`
+			Signer   string `dynamodbav:"signer"`
+			Since    string `dynamodbav:"since"`
+			Opened   bool   `dynamodbav:"opened"`
+			Merchant string `dynamodbav:"assigned_to"`
 		}
 		r := read(item, &it)
 		contract, err := token.ParseAddress(it.Token)
@@ -120,8 +166,9 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 		w := wallet.Registration{
 			ID:    wallet.ID{ChainID: rail.ChainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
 			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+			Merchant: it.Merchant,
 		}
-		r.require("state", slices.Contains(wallet.States(), w.State))
+		r.require("state", slices.Contains(wallet.States(), w.State) && w.State.Fits(w.Merchant))
 		r.require("signer", w.Key != "")
 		if len(r.errs) > 0 {
 			w = wallet.Registration{ID: w.ID, Token: contract, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
@@ -267,6 +314,7 @@ type walletItem struct {
 	Paused       string                `dynamodbav:"paused,omitempty"`
 	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
 	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
+	Merchant     string                `dynamodbav:"assigned_to,omitempty"`
 }
 
 // encodeWallet writes empty maps too: reservations set their elements, which DynamoDB does in existing maps only.
@@ -277,7 +325,7 @@ func encodeWallet(w wallet.Wallet) attributes {
 		ReservedFor: map[string]string{}, InFlight: map[string]int64{},
 		Token: attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:   attributevalue.Number(wallet.Spendable(w.Gas).String()), Paused: w.Paused,
-		ClaimedUntil: instant(w.ClaimedUntil),
+		ClaimedUntil: instant(w.ClaimedUntil), Merchant: w.Merchant,
 	}
 	for id, reservation := range w.Reservations {
 		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),
@@ -309,7 +357,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow,
 			Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
 			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
-			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
+			Paused: it.Paused, Merchant: it.Merchant, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 			PerMerchant: make(map[string]uint64, len(it.InFlight)), Progress: progressOf(item),
 		}
 		for merchant, n := range it.InFlight {

@@ -21,6 +21,9 @@ type Terms struct {
 
 // AssetTerms are a merchant's own limits of an asset, in place of the stack's; zero: the stack's.
 type AssetTerms struct {
+	// Own is not empty if the asset is paid from wallets assigned to the merchant alone. It is another text after each
+	// assignment, so that no command ends this beside a new one.
+	Own     string       `json:"own_wallets,omitempty"`
 	Maximum token.Amount `json:"max_amount,omitzero"`   // of one payment
 	Daily   token.Amount `json:"daily_amount,omitzero"` // in a UTC day
 }

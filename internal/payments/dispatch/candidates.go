@@ -27,11 +27,11 @@ const (
 var errMore = fmt.Errorf("%w: other wallets may be able to pay", ErrUnavailable)
 
 // candidates returns the wallets to try for a need, apart from tried: first those whose records can
-// pay. It leaves out those whose records have too little of the token, and returns their refusals. If
+// pay. It leaves out those whose records have too little of the token, and returns their refusals, and those of others. If
 // no record that this process has read can pay, or one that could was refused, it reads them all.
 func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need wallet.Need,
 	tried []token.Address) (ids []wallet.ID, refusals []error) {
-	for _, id := range d.pool.Choose(d.ChainID, wallets.Active(), need.Amount, d.Now()) {
+	for _, id := range d.pool.Choose(d.ChainID, wallets.Paying(d.owner), need.Amount, d.Now()) {
 		if !slices.Contains(tried, id.Address) {
 			ids = append(ids, id)
 		}
@@ -45,6 +45,7 @@ func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need w
 		switch err := d.pool.Refusal(id, need); {
 		case err == nil:
 			first = append(first, id)
+		case errors.Is(err, wallet.ErrOwner): // the registry is older than its record
 		case errors.Is(err, wallet.ErrToken):
 			refusals = append(refusals, err)
 		default: // its window may have moved, or its pause ended

@@ -90,6 +90,7 @@ func (d sending) makeAt(ctx context.Context, signer wallet.Signer, w wallet.Wall
 	}
 	d.phases.end(phaseReserve)
 	nonce := w.Reservations[p.ID].Nonce
+	p.WalletOf = w.Merchant
 	p, err := d.commit(ctx, signer, p, nonce, failed)
 	if err != nil {
 		return payment.Payment{}, false, unfinished(errors.Join(err, *failed))

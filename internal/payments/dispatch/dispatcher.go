@@ -161,7 +161,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 		return Result{}, ErrNotAfter
 	}
 	s, err := d.begin(ctx)
-	s.notAfter = r.NotAfter
+	s.notAfter, s.owner = r.NotAfter, r.Owner()
 	refusal := cmp.Or(err, s.refused)
 	if s.refused == nil && s.Closed {
 		refusal = ErrAssetClosed
@@ -200,6 +200,7 @@ type sending struct {
 
 	notAfter time.Time // of the request
 	created  bool      // the request has created its payment
+	owner    string    // of the wallets that may pay: the merchant if it has its own
 	release            // zero: of an ordinary request
 }
 

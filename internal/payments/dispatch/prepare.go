@@ -53,7 +53,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
 	}
-	if d.crowd.has(r.Merchant, d.Now()) {
+	if d.owner == "" && d.crowd.has(r.Merchant, d.Now()) {
 		return offer, g, ErrTooMany
 	}
 	offer, err = d.assign(ctx, wallets, offer)
@@ -135,7 +135,7 @@ func (d sending) listed(ctx context.Context, r payment.Request) error {
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	var blocked []wallet.ID
 	var tried []token.Address
-	need := wallet.Need{Amount: offer.Amount}
+	need := wallet.Need{Amount: offer.Amount, Owner: d.owner}
 	ids, refusals := d.candidates(ctx, wallets, need, nil)
 	for len(ids) > 0 {
 		if len(tried) == tries {

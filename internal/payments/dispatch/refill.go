@@ -38,6 +38,9 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	if !found {
 		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes a wallet that", ErrUnavailable)
 	}
+	if r, _ := wallets.Find(to); r.Merchant != "" && !ether {
+		return fmt.Errorf("%w: %s is a merchant's own, and gets gas only", ErrUnavailable, to)
+	}
 	t := Transfer{Mode: d.Mode, From: funding.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
 	of := coin.Symbol
 	if d.Further { // another rail may have the account on another chain, and its token the symbol

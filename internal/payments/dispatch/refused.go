@@ -15,7 +15,7 @@ import (
 // isRefusal reports whether a wallet, or the request's time, refused the reservation, so that nothing was reserved. After
 // any other error a reservation may exist.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
+	refusals := []error{wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
 		wallet.ErrGas, errNoKey, ErrExpired}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
@@ -54,10 +54,13 @@ func (s *search) refused(by token.Address, err error) {
 	}
 }
 
-// needOf returns what a reservation for p needs, within its merchant's cap.
+// needOf returns what a reservation for p needs, within its merchant's cap unless the wallets are its own.
 func (d sending) needOf(p payment.Payment) wallet.Need {
 	need := store.NeedOf(p, d.Now())
-	need.Merchant, need.MerchantCap = p.Merchant, d.MerchantCap
+	need.Owner = d.owner
+	if need.Merchant = p.Merchant; d.owner == "" {
+		need.MerchantCap = d.MerchantCap
+	}
 	return need
 }
 
@@ -72,7 +75,11 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, s *search) (pa
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
 	}
-	wallets, err := d.registry(ctx, d.registryAge())
+	age := d.registryAge()
+	if slices.ContainsFunc(s.refusals, isOwner) { // the registry may be older than an assignment
+		age = justRead
+	}
+	wallets, err := d.registry(ctx, age)
 	if err != nil {
 		return payment.Payment{}, err
 	}
@@ -106,8 +113,11 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, s *search) (pa
 	return p, errNoWallet
 }
 
-// unable joins the reasons why no wallet can pay.
+func isOwner(err error) bool { return errors.Is(err, wallet.ErrOwner) }
+
+// unable joins the reasons why no wallet can pay. Wallets of others do not count.
 func unable(refusals []error) error {
+	refusals = slices.DeleteFunc(slices.Clone(refusals), isOwner)
 	others := slices.DeleteFunc(slices.Clone(refusals), func(err error) bool {
 		return errors.Is(err, wallet.ErrToken) || errors.Is(err, ErrInsufficient)
 	})

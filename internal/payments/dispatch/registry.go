@@ -43,6 +43,14 @@ func (d *Dispatcher) registry(ctx context.Context, within time.Duration) (wallet
 	return wallets, nil
 }
 
+// registryAge is short for a merchant with its own wallets: an operator may just have assigned one.
+func (d sending) registryAge() time.Duration {
+	if d.owner != "" {
+		return justRead
+	}
+	return d.Dispatcher.registryAge()
+}
+
 func (d *Dispatcher) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
 
 // ready returns the key of a wallet if it can sign now. Call it before reserving a nonce, so that

@@ -32,8 +32,14 @@ const (
 type runOfReleases struct {
 	*Proposals
 	mu    sync.Mutex
-	short map[token.Coin]token.Amount // the least amounts that the wallets could not cover in this run
+	short map[pool]token.Amount // the least amounts that the wallets could not cover in this run
 	out   int
+}
+
+// A pool names the wallets of an asset that pay for one owner.
+type pool struct {
+	coin  token.Coin
+	owner string
 }
 
 // Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed, and how long
@@ -55,7 +61,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
-	run := &runOfReleases{Proposals: s, short: map[token.Coin]token.Amount{}}
+	run := &runOfReleases{Proposals: s, short: map[pool]token.Amount{}}
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(s.Width, releaseWidth))
 	for _, i := range order {
@@ -101,16 +107,16 @@ func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
 	}
 	request := p.Request()
 	limits := terms.Of(p.Asset)
-	request.Key.MerchantMaximum, request.Key.MerchantDaily = limits.Maximum, limits.Daily
+	request.Key.MerchantMaximum, request.Key.MerchantDaily, request.Key.OwnWallets = limits.Maximum, limits.Daily, limits.Own != ""
 	return r.release(ctx, p, request)
 }
 
-// release makes the payment of a due proposal, or stores why not. Funds are asked for once in a run and asset: an
+// release makes the payment of a due proposal, or stores why not. Funds are asked for once in a run and pool: an
 // amount that could not be covered stands for all that are not less.
 func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of payment.Request) error {
-	asset := p.Payment.Coin()
+	from := pool{p.Payment.Coin(), of.Owner()}
 	r.mu.Lock()
-	least, some := r.short[asset]
+	least, some := r.short[from]
 	short := some && !of.Amount.Less(least) && p.Payment.State == payment.Proposed
 	r.mu.Unlock()
 	err := error(ErrInsufficient)
@@ -119,8 +125,8 @@ func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of pay
 	}
 	if errors.Is(err, ErrInsufficient) && !short {
 		r.mu.Lock()
-		if least, some = r.short[asset]; !some || of.Amount.Less(least) {
-			r.short[asset] = of.Amount
+		if least, some = r.short[from]; !some || of.Amount.Less(least) {
+			r.short[from] = of.Amount
 		}
 		r.mu.Unlock()
 	}
@@ -151,6 +157,7 @@ func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment
 		return errors.Join(ErrUnavailable, err)
 	}
 	d, err := on.begin(ctx)
+	d.owner = of.Owner()
 	d.release = release{ends: p.ExpiresAt(), due: p.DueAt(), explain: s.Explain}
 	refusal := cmp.Or(err, d.refused)
 	switch {

@@ -139,7 +139,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 	wallets = slices.DeleteFunc(slices.Clone(wallets), func(r wallet.Registration) bool { _, known := opening[r.ID]; return !known })
 	_ = abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
 		w := opening[r.ID]
-		w.Paused = cmp.Or(w.Paused, suspicion)
+		w.Paused, w.Merchant = cmp.Or(w.Paused, suspicion), r.Merchant
 		err := d.Store.Open(ctx, w, d.Token.Contract)
 		if err == nil {
 			d.pool.Observe(w)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -163,7 +164,7 @@ func (d sending) source(ctx context.Context, t Transfer) (wallet.Wallet, error) 
 	from, _ := wallets.Find(t.From)
 	to, _ := wallets.Find(t.To)
 	switch {
-	case from.State != wallet.Active && from.State != wallet.Funding && from.State != wallet.Draining:
+	case !slices.Contains([]wallet.State{wallet.Active, wallet.Assigned, wallet.Funding, wallet.Draining}, from.State):
 		return wallet.Wallet{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
 	case t.Call != nil && !t.Ether:
 		return wallet.Wallet{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
@@ -219,7 +220,9 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		return p, err
 	}
 	for round := 1; ; round++ {
-		w, err := d.Store.Reserve(ctx, store.NeedOf(p, d.Now().Add(-abandoned)))
+		need := store.NeedOf(p, d.Now().Add(-abandoned))
+		need.Owner = wallet.Anyone
+		w, err := d.Store.Reserve(ctx, need)
 		switch {
 		case err == nil:
 			return p, nil
@@ -227,7 +230,6 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
 		case errors.Is(err, wallet.ErrCeiling) && round < rounds && d.raise(ctx, w):
 		default:
-			need := store.NeedOf(p, d.Now())
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
 				ErrUnavailable, err, p.ID, need.Amount, need.Gas, p.Wallet, w.Balance, w.Gas, w.Paused)
 			d.refund(ctx, taken)

@@ -40,8 +40,19 @@ type KeyLimits struct {
 	// Above it a payment (a batch: its total) is made from an approved proposal only; zero: none.
 	ApproveAbove token.Amount `json:"approve_above,omitzero"`
 
+	// The asset is paid from the merchant's own wallets, never from the common ones; without it, the reverse.
+	OwnWallets bool `json:"-"`
+
 	MerchantMaximum token.Amount `json:"-"` // of one payment, in place of the stack's; zero: the stack's
 	MerchantDaily   token.Amount `json:"-"` // of the merchant in a UTC day, in place of the stack's; zero: the stack's
+}
+
+// Owner returns the merchant of the wallets that may pay r, empty for the common ones.
+func (r Request) Owner() string {
+	if r.Key.OwnWallets {
+		return r.Merchant
+	}
+	return ""
 }
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or of a whole merchant.

@@ -74,8 +74,13 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held},
-				r.Token.Contract)
+			var wallets wallet.Registry
+			if wallets, err = r.Store.Wallets(ctx, r.Coin()); err != nil {
+				return false, err
+			}
+			of, _ := wallets.Find(id.Address)
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held,
+				Merchant: of.Merchant}, r.Token.Contract)
 		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:

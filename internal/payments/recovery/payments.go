@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 func (r *run) wallets() (all []token.Address) {
@@ -136,6 +137,11 @@ func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chai
 		}
 		stored = moved
 	}
+	from, err := r.Store.Wallet(ctx, wallet.ID{ChainID: r.ChainID, Address: tx.From})
+	if err != nil {
+		return err
+	}
+	stored.WalletOf = from.Merchant
 	committed, err := stored.Commit(chain.Signed{Nonce: tx.Nonce, Hash: tx.Hash, Raw: []byte{}}, r.Now())
 	if err == nil {
 		err = r.Store.Commit(ctx, committed)

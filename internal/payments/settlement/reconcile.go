@@ -34,7 +34,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.report.Funding = append(p.report.Funding, p.refillsLeft(held.coin, held.gas))
 	}
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
-		Gap: p.wallet.NextNonce - min(mined, p.wallet.NextNonce)}
+		Gap: p.wallet.NextNonce - min(mined, p.wallet.NextNonce), Own: p.wallet.Merchant != ""}
 	if err == nil {
 		funds.Balance, funds.Gas = p.spendable(ctx, held)
 	}

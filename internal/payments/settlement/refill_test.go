@@ -64,8 +64,13 @@ func TestRefill(t *testing.T) {
 		"what the payment ties up is unknown": {unread, nil},
 		"and it is low whatever that is":      {func(w *world, r *settings.Refills) { unread(w, r); poor(w, r) }, []string{token9}},
 
-		"a draining wallet":       {become(wallet.Draining), nil},
-		"a funding wallet":        {become(wallet.Funding), nil},
+		"a draining wallet": {become(wallet.Draining), nil},
+		"a funding wallet":  {become(wallet.Funding), nil},
+		"a merchant's own": {func(w *world, r *settings.Refills) {
+			become(wallet.Draining)(w, r)
+			read, err := w.Tables.Wallet(context.Background(), id)
+			w.Must(errors.Join(err, w.Tables.Assign(context.Background(), read, "mer_1", w.Now())))
+		}, []string{ether9}},
 		"paused":                  {pause("audit"), nil},
 		"out of gas":              {pause(wallet.OutOfGas), []string{token9, ether9}},
 		"its last nonce is mined": {func(w *world, r *settings.Refills) { w.mined = 1; poor(w, r) }, []string{token9}},

@@ -54,6 +54,7 @@ type Funds struct {
 	Balance token.Amount
 	Gas     token.Amount // wei
 	Gap     uint64       // nonces given out and not mined
+	Own     bool         // a merchant's, who provides the coins
 }
 
 func (r *Report) add(o Report) {

@@ -107,6 +107,7 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 	if err != nil {
 		return nil, err
 	}
+	stored.WalletOf = p.wallet.Merchant
 	committed, err := store.Commit(ctx, p.Store, signer, stored, nonce, p.Now())
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round

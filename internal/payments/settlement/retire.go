@@ -38,7 +38,8 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
-	switch r, registered := wallets.Find(id.Address); {
+	r, registered := wallets.Find(id.Address)
+	switch {
 	case !registered:
 		return wallet.ErrUnknown
 	case r.State == wallet.Retired:
@@ -59,7 +60,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		if settled > 0 {
 			return fmt.Errorf("%w: %d of its transactions are final, and the tables have no record", ErrUnsettled, settled)
 		}
-		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}, s.Token.Contract); err == nil {
+		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring, Merchant: r.Merchant}, s.Token.Contract); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
 		}
 	}

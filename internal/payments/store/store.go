@@ -101,7 +101,7 @@ type Nonces interface {
 	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount and n.Gas, in one conditional write of
 	// one item. If the payment holds a reservation for n.For there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after the write, with the reservation in
-	// w.Reservations[n.Payment]. A refusal (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling,
+	// w.Reservations[n.Payment]. A refusal (wallet.ErrUnknown, ErrOwner, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling,
 	// ErrToken, ErrGas, the first in this order) comes with the unchanged wallet. With n.MerchantCap the same write
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
@@ -165,7 +165,8 @@ type Wallets interface {
 	Register(ctx context.Context, r wallet.Registration) error
 
 	// SetState moves the wallet's registration from one state to another, at a time.
-	// If it is in the other already it changes nothing; if in neither, ErrChanged.
+	// If it is in the other already it changes nothing; if in neither, or if the other does not
+	// fit its merchant, ErrChanged.
 	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
 
 	// Retire moves the wallet's registration from Draining to Retired, and pauses the wallet for
@@ -173,8 +174,14 @@ type Wallets interface {
 	// has no reservation. Otherwise ErrChanged. It does not change a retired wallet.
 	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 
+	// Assign gives a draining wallet to a merchant, which makes it Assigned, or takes it from its merchant if that is
+	// empty: then it stays draining. It changes registration and record in one write, if next_nonce, pause and merchant
+	// are still those of w and it has no reservation. Otherwise ErrChanged. It does not change a wallet that is so.
+	Assign(ctx context.Context, w wallet.Wallet, merchant string, at time.Time) error
+
 	// Open stores w, and in its registration that it has a record. It registers an unregistered
 	// wallet as draining, for the token of that contract, with its key in a secret. It does not change a stored wallet.
+	// ErrChanged if the registration has another merchant than w.
 	Open(ctx context.Context, w wallet.Wallet, of token.Address) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown. If its record has the nonces and

@@ -13,6 +13,7 @@ type State string
 // The states of a wallet, in their order. A drained wallet may become active again; a retired wallet stays retired.
 const (
 	Active   State = "active"   // new payments may use it
+	Assigned State = "assigned" // new payments of its merchant may use it, and nobody else's
 	Funding  State = "funding"  // it refills the active ones, and no payment may use it
 	Draining State = "draining" // no new payment may use it; those under way finish
 	Retired  State = "retired"  // its payments have all ended, and nothing reads its transactions any more
@@ -23,7 +24,7 @@ const (
 const Damaged State = "damaged"
 
 // States returns every state that is stored.
-func States() []State { return []State{Active, Funding, Draining, Retired} }
+func States() []State { return []State{Active, Assigned, Funding, Draining, Retired} }
 
 // A KeyRef is the place of a wallet's key: InSecret, or the ARN of a key in KMS.
 type KeyRef string
@@ -40,6 +41,10 @@ type Registration struct {
 	Key    KeyRef
 	Since  time.Time // when it entered State
 	Opened bool      // it has a record
+
+	// Merchant is the one that it is assigned to, kept while it is draining and retired; empty: it is a common wallet.
+	// The record decides: a process may have read the registry minutes ago.
+	Merchant string
 }
 
 // A Registry is the registrations of one rail, sorted by address.
@@ -63,14 +68,30 @@ func (r Registry) Funding() (Registration, bool) {
 	return r[i], true
 }
 
-// Active returns the wallets that new payments may use.
-func (r Registry) Active() (active []token.Address) {
+// Active returns the common wallets that new payments may use.
+func (r Registry) Active() []token.Address { return r.Paying("") }
+
+// Paying returns the wallets that new payments of owner may use: a merchant with wallets of its own, or empty for all
+// others.
+func (r Registry) Paying(owner string) (paying []token.Address) {
 	for _, r := range r {
-		if r.State == Active {
-			active = append(active, r.Address)
+		if r.Merchant == owner && (r.State == Active || r.State == Assigned) {
+			paying = append(paying, r.Address)
 		}
 	}
-	return active
+	return paying
+}
+
+// Of returns the wallets assigned to a merchant that are not retired.
+func (r Registry) Of(merchant string) Registry {
+	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool {
+		return r.Merchant != merchant || r.State == Retired
+	})
+}
+
+// Fits reports whether the state is one of a wallet that is assigned, or of one that is not.
+func (s State) Fits(merchant string) bool {
+	return s == Draining || s == Retired || (s == Assigned) == (merchant != "")
 }
 
 // Working returns the wallets that are not retired, either with a record or without.

@@ -33,6 +33,7 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei; zero where gas is paid in the token
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run claims it
+	Merchant     string       // whose payments alone get reservations; empty: those of all without wallets of their own
 	Progress     Progress     // as the last run to claim it stored it; zero: unknown
 	// The stored record's unreadable part, zero here; then no reservation is given. NextNonce and Reservations are
 	// right.
@@ -209,6 +210,7 @@ func FirstUse(id ID, on chain.Account, settled, window uint64, unit chain.GasUni
 // Refusals of a reservation. Each means that nothing was reserved.
 var (
 	ErrUnknown     = errors.New("wallet has no record yet")
+	ErrOwner       = errors.New("wallet is another merchant's, or the merchant has its own")
 	ErrPaused      = errors.New("wallet is paused")
 	ErrHeld        = errors.New("wallet holds a nonce for another form of the payment until check-receipts uses it up")
 	ErrMerchantCap = errors.New("wallet has no nonce left for this merchant")
@@ -226,9 +228,13 @@ type Need struct {
 	Gas     token.Amount // wei of ether
 	At      time.Time    // when the reservation is requested
 
+	Owner       string // the wallet's Merchant must be this one: empty, a merchant, or Anyone
 	Merchant    string
 	MerchantCap uint64 // the merchant's maximum in PerMerchant; 0: none, and not counted
 }
+
+// Anyone is the Owner of an operator's transfer, which may leave any wallet.
+const Anyone = "*"
 
 // Spendable returns a, at most 10^38-1, the largest integer that a DynamoDB number holds exactly (Amazon DynamoDB
 // Developer Guide, "Numbers can have up to 38 digits of precision"): a store keeps no more as spendable, so that it
@@ -248,6 +254,8 @@ func Spendable(a token.Amount) token.Amount {
 // It ignores a reservation that n.Payment already holds for n.For.
 func (w Wallet) Refusal(n Need) error {
 	switch {
+	case n.Owner != w.Merchant && n.Owner != Anyone:
+		return ErrOwner
 	case w.Paused != "":
 		return ErrPaused
 	case w.Damaged != "":

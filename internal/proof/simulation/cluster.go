@@ -72,6 +72,7 @@ type Setup struct {
 	Spare          uint64
 	Coins          uint64            // units of the token in each wallet
 	Gwei           uint64            // gwei in each wallet
+	Own            string            // the merchant who pays the first asset from its own wallets alone, once it has any; empty: none
 	Refills        settings.Refills  // of a funding wallet beside the others; zero: there is none
 	Daily          token.Amount      // limit of a merchant's day; zero: none
 	Key            payment.KeyLimits // of the API key with which clients ask
@@ -172,7 +173,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.model = newAcceptor(c)
 	for _, r := range c.rails {
 		r.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: r.Chain, Depth: c.Depth, Window: c.Window,
-			MerchantCap: c.MerchantCap, Spare: c.Spare, Silent: c.SilentAfter > 0,
+			MerchantCap: c.MerchantCap, Own: map[bool]string{true: setup.Own}[r == c.rail], Spare: c.Spare, Silent: c.SilentAfter > 0,
 			Skew: slices.Max(append(slices.Clone(c.Skews), 0)), Limits: limits, Trace: c.trace,
 			Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
 		for i := range r.Chain.Nodes {
@@ -269,6 +270,30 @@ func (c *Cluster) startRetirement(r *rail, n int) {
 				return
 			}
 			c.scheduler.Sleep(ctx, 20*time.Second)
+		}
+	}()
+}
+
+// StartAssignment has an operator drain the n-th wallet, and give it to a merchant once nothing is under way. The
+// operator gives up after some minutes.
+func (c *Cluster) StartAssignment(n int, merchant string) {
+	c.operators++
+	ctx, actor := c.scheduler.Actor(fmt.Sprint("operator", c.operators), 0)
+	id, now := c.walletID(n), c.clock(c.operators)
+	go func() {
+		defer actor.End()
+		c.scheduler.Sleep(ctx, 5*time.Second) // processes have read the registry by then
+		for range 20 {
+			err := c.store.SetState(ctx, id, wallet.Active, wallet.Draining, now())
+			w, unread := c.store.Wallet(ctx, id)
+			txs, unreadable, failed := c.store.PendingTxs(ctx, id, 0)
+			if err = cmp.Or(err, unread, failed); err == nil && len(txs)+unreadable == 0 && !w.Suspect() {
+				err = c.store.Assign(ctx, w, merchant, now())
+			}
+			if err == nil && len(txs)+unreadable == 0 || ctx.Err() != nil {
+				return
+			}
+			c.scheduler.Sleep(ctx, 10*time.Second)
 		}
 	}()
 }

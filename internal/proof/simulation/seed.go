@@ -67,6 +67,9 @@ func further(setup *Setup, seed uint64) {
 	if rand.New(rand.NewPCG(seed, 0x2a11)).IntN(3) == 0 {
 		setup.Rails = 2
 	}
+	if rand.New(rand.NewPCG(seed, 0x0317)).IntN(4) == 0 && setup.Wallets > 1 {
+		setup.Own = "mer_1"
+	}
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
@@ -162,6 +165,9 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	}
 	c.startRivals(rand.New(rand.NewPCG(seed, 0x6a7d)), r)
 	c.startProposals(rand.New(rand.NewPCG(seed, 0x9209)), r)
+	if setup.Own != "" {
+		c.StartAssignment(setup.Wallets-1, setup.Own)
+	}
 	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
 	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
 	changing := changes.IntN(4) == 0
@@ -175,6 +181,10 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 			break
 		}
 		n.strike()
+		if at := n.steps; setup.Own != "" && at%200 == 100 && at < 2_000 { // others and itself, before and after
+			c.StartClient(fmt.Sprint("client-own", at), oracle.Order{Key: fmt.Sprint("own", at), Merchant: fmt.Sprintf("mer_%d", 1+at/200%2),
+				To: fakechain.Payee(700 + at/200), Amount: 50}, 2, false)
+		}
 		if changing && !n.ended() && changes.IntN(80) == 0 {
 			c.change(changes, n.steps)
 		}

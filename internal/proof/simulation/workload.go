@@ -35,6 +35,7 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	on := c.instances[instance%len(c.instances)]
 	by := request{began: began, maximum: key.Maximum, order: order}
 	r := order.Request()
+	key.OwnWallets = c.Own != "" && r.Merchant == c.Own && r.Asset == (token.Coin{})
 	r.Key = key
 	r.Key.Guard, r.DifferentFrom = order.Guard, order.Different
 	if order.Patience > 0 {

@@ -223,6 +223,85 @@ var walletPromises = []promise[*check]{
 			c.Errorf("retiring an unknown wallet: %v", err)
 		}
 	}},
+	{"a wallet is assigned and taken back while it is draining, and then pays its merchant's payments alone", func(c *check) {
+		id := c.walletID()
+		id.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
+		w := c.open(wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 99, Balance: token.Units(100), Gas: token.Units(100),
+			Reservations: map[payment.ID]wallet.Reservation{}})
+		r := wallet.Registration{ID: w.ID, Token: usdc.Contract, State: wallet.Draining, Key: wallet.InSecret, Since: noon, Opened: true}
+		read := w
+		assign := func(to string, want error) {
+			c.Helper()
+			if err := c.Assign(c.Context(), read, to, noon); !errors.Is(err, want) {
+				c.Errorf("assigning to %q: %v, want %v", to, err, want)
+			}
+		}
+		reserve := func(id payment.ID, owner string, want error) {
+			c.Helper()
+			n := need(w, id)
+			n.Owner = owner
+			got, err := c.Reserve(c.Context(), n)
+			if !errors.Is(err, want) {
+				c.Errorf("reserving for %q: %v, want %v", owner, err, want)
+			}
+			if w = got; want == nil {
+				c.ok("releasing", c.Release(c.Context(), id, wallet.PendingTx{ID: w.ID, Nonce: w.Reservations[id].Nonce}))
+				w.Reservations = map[payment.ID]wallet.Reservation{}
+			}
+			c.holdsWallet(w)
+		}
+		c.ok("undoing", c.SetState(c.Context(), w.ID, wallet.Draining, wallet.Active, noon))
+		assign("mer_a", store.ErrChanged)
+		c.ok("draining", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon))
+		c.refused("assigned by its state alone", c.SetState(c.Context(), w.ID, wallet.Draining, wallet.Assigned, noon), store.ErrChanged)
+		reserve("pay_a", "mer_a", wallet.ErrOwner)
+		reserve("pay_a", "", nil)
+		assign("mer_a", store.ErrChanged) // a nonce was given out since
+		read = w
+		read.Paused = "before"
+		assign("mer_a", store.ErrChanged)
+		read = w
+		assign("mer_a", nil)
+		w.Merchant, r.Merchant, r.State = "mer_a", "mer_a", wallet.Assigned
+		c.registers(w.ChainID, wallet.Registry{r})
+		c.ok("assigning again", c.Assign(c.Context(), read, "mer_a", noon)) // the first answer may have been lost
+		c.registers(w.ChainID, wallet.Registry{r})
+		reserve("pay_b", "", wallet.ErrOwner)
+		reserve("pay_b", "mer_b", wallet.ErrOwner)
+		reserve("pay_b", "mer_a", nil)
+		reserve("pay_c", wallet.Anyone, nil)
+		for _, to := range []wallet.State{wallet.Active, wallet.Funding} {
+			c.refused("common by its state alone", c.SetState(c.Context(), w.ID, wallet.Assigned, to, noon), store.ErrChanged)
+		}
+		read = w
+		assign("", store.ErrChanged)
+		c.ok("draining", c.SetState(c.Context(), w.ID, wallet.Assigned, wallet.Draining, noon))
+		n := need(w, "pay_d")
+		n.Owner = "mer_a"
+		held := must.Get(c.Reserve(c.Context(), n))(c)
+		read = held
+		assign("", store.ErrChanged) // it holds a reservation
+		c.ok("releasing", c.Release(c.Context(), "pay_d", wallet.PendingTx{ID: w.ID, Nonce: held.Reservations["pay_d"].Nonce}))
+		read.Merchant = "mer_b"
+		assign("", store.ErrChanged)
+		read.Merchant = "mer_a"
+		assign("", nil)
+		r.Merchant, r.State = "", wallet.Draining
+		c.registers(w.ChainID, wallet.Registry{r})
+		c.ok("taking back again", c.Assign(c.Context(), read, "", noon))
+		w = c.wallet(w.ID)
+		reserve("pay_e", "mer_a", wallet.ErrOwner)
+		reserve("pay_e", "", nil)
+
+		made := wallet.Registration{ID: wallet.ID{ChainID: w.ChainID, Address: c.walletID().Address}, Token: usdc.Contract,
+			State: wallet.Assigned, Key: wallet.InSecret, Since: noon, Merchant: "mer_b"}
+		c.ok("registering", c.Register(c.Context(), made))
+		c.registers(w.ChainID, wallet.Registry{r, made})
+		c.refused("opening as a common wallet", c.Open(c.Context(), wallet.Wallet{ID: made.ID}, usdc.Contract), store.ErrChanged)
+		c.noWallet(made.ID)
+		c.holdsWallet(c.open(wallet.Wallet{ID: made.ID, Merchant: "mer_b", Reservations: map[payment.ID]wallet.Reservation{}}))
+		c.refused("unknown", c.Assign(c.Context(), wallet.Wallet{ID: c.walletID()}, "mer_a", noon), wallet.ErrUnknown)
+	}},
 	{"what runs learned of a chain is found as it was stored last, by a run that had read it", func(c *check) {
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}

@@ -54,6 +54,14 @@ func (s *Store) Amend(ctx context.Context, a proposal.Proposal, b proposal.Propo
 	return err
 }
 
+// Assign implements the port.
+func (s *Store) Assign(ctx context.Context, a wallet.Wallet, b string, c time.Time) error {
+	_, err := ask(ctx, s.Around, "Assign", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Assign(ctx, a, b, c)
+	}, a, b, c)
+	return err
+}
+
 // BumpNoop implements the port.
 func (s *Store) BumpNoop(ctx context.Context, a wallet.PendingTx) error {
 	_, err := ask(ctx, s.Around, "BumpNoop", func(ctx context.Context) (struct{}, error) {

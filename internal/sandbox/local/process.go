@@ -192,6 +192,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 		return nil, err
 	}
 	assets := httpapi.Assets(payer.Assets)
+	nodes := func(_ context.Context, c token.Coin) (chain.Nodes, error) { return s.rails.of(c).nodes, nil }
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
 		httpapi.CreateAPIKey(keys, s.KeyCreation == "public"),
 		httpapi.ListAPIKeys(keys),
@@ -208,8 +209,9 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 		httpapi.CancelProposal(s.proposals, s.tables.payments),
 		httpapi.GetTransaction(s.tables.payments),
 		httpapi.ListTransactions(s.tables.payments, assets),
-		httpapi.GetBalance(assets, func(_ context.Context, c token.Coin) (chain.Nodes, error) { return s.rails.of(c).nodes, nil }),
+		httpapi.GetBalance(assets, nodes),
 		httpapi.ListAssets(assets),
+		httpapi.ListWallets(assets, nodes, s.tables.payments),
 		httpapi.CreateRecipient(book, s.tables.payments, events, assets, time.Now),
 		httpapi.ListRecipients(book, time.Now),
 		httpapi.DeleteRecipient(book),

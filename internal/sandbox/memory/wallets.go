@@ -60,7 +60,7 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) e
 		return wallet.ErrUnknown
 	case r.State == to:
 		return nil
-	case r.State != from:
+	case r.State != from, !to.Fits(r.Merchant):
 		return store.ErrChanged
 	}
 	r.State, r.Since = to, at.UTC()
@@ -84,10 +84,34 @@ func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) er
 	})
 }
 
+func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string, at time.Time) error {
+	return s.locked(ctx, func() error {
+		r, p, state := s.registry[w.ID], s.wallets[w.ID], wallet.Assigned
+		if merchant == "" {
+			state = wallet.Draining
+		}
+		switch {
+		case p == nil:
+			return wallet.ErrUnknown
+		case r.State == state && r.Merchant == merchant:
+			return nil
+		case r.State != wallet.Draining, r.Merchant != w.Merchant, p.w.Merchant != w.Merchant,
+			p.w.NextNonce != w.NextNonce, p.w.Paused != w.Paused, len(p.w.Reservations) > 0:
+			return store.ErrChanged
+		}
+		r.State, r.Since, r.Merchant, p.w.Merchant = state, at.UTC(), merchant, merchant
+		s.registry[w.ID] = r
+		return nil
+	})
+}
+
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	return s.locked(ctx, func() error {
 		if s.wallets[w.ID] != nil {
 			return nil
+		}
+		if s.registry[w.ID].Merchant != w.Merchant {
+			return store.ErrChanged
 		}
 		w.Balance, w.Gas = wallet.Spendable(w.Balance), wallet.Spendable(w.Gas)
 		reservations := map[payment.ID]wallet.Reservation{}

@@ -121,6 +121,10 @@ class Endpoints:
         """Cancel a proposal."""
         return self._request("", "POST", f"/proposals/{quote(id, safe='')}/cancel")
 
+    def wallets(self) -> List[t.OwnWallet]:
+        """List your own wallets."""
+        return (self._request("data", "GET", "/wallets"))["data"]
+
 
 class AsyncEndpoints:
     """The methods that are no payment."""
@@ -234,3 +238,7 @@ class AsyncEndpoints:
     async def cancel(self, id: str) -> t.Proposal:
         """Cancel a proposal."""
         return await self._request("", "POST", f"/proposals/{quote(id, safe='')}/cancel")
+
+    async def wallets(self) -> List[t.OwnWallet]:
+        """List your own wallets."""
+        return (await self._request("data", "GET", "/wallets"))["data"]

@@ -51,6 +51,20 @@ class AssetList(TypedDict):
     data: list[ListedAsset]
 
 
+class OwnWallet(TypedDict):
+    address: Address
+    asset: Asset
+    balance: Amount | None
+    balance_text: AmountText | None
+    spendable: Amount | None
+    spendable_text: AmountText | None
+    status: Literal['active', 'paused']
+
+
+class WalletList(TypedDict):
+    data: list[OwnWallet]
+
+
 PaymentStatus: TypeAlias = Literal['pending', 'confirmed', 'failed']
 
 

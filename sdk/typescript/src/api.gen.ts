@@ -138,4 +138,9 @@ export abstract class Endpoints {
   async cancel(id: string): Promise<S["Proposal"]> {
     return this.request("", "POST", `/proposals/${encodeURIComponent(id)}/cancel`);
   }
+
+  /** List your own wallets. */
+  async wallets(): Promise<S["OwnWallet"][]> {
+    return (await this.request("data", "GET", `/wallets`)).data;
+  }
 }

@@ -54,6 +54,21 @@ export type components = {
             /** @description In the order in which they were added. */
             data: components["schemas"]["ListedAsset"][];
         };
+        OwnWallet: {
+            address: components["schemas"]["Address"];
+            asset: components["schemas"]["Asset"];
+            /** @description In the smallest unit of the asset; null if no node answers. */
+            balance: components["schemas"]["Amount"] | null;
+            balance_text: components["schemas"]["AmountText"] | null;
+            /** @description The balance less what is reserved or pending; null if no node answers. */
+            spendable: components["schemas"]["Amount"] | null;
+            spendable_text: components["schemas"]["AmountText"] | null;
+            /** @enum {string} */
+            status: "active" | "paused";
+        };
+        WalletList: {
+            data: components["schemas"]["OwnWallet"][];
+        };
         /**
          * @description `confirmed` and `failed` are final.
          * @enum {string}
@@ -371,7 +386,7 @@ export type components = {
             count: number | null;
         };
         /**
-         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals.
+         * @description `payments:write`: POST /send-payment and /send-payments, GET /recipients. `payments:read`: GET /transaction, /transactions, /balance, /assets, /proposals, /wallets.
          *     `webhooks`, `keys` and `recipients`: everything under /webhooks, /api-keys and /recipients. `payments:propose`:
          *     POST /proposals, its cancel, and GET /recipients. `payments:approve`: approve and cancel. GET /api-keys/self needs none.
          * @enum {string}
@@ -846,6 +861,8 @@ export type Asset = components['schemas']['Asset'];
 export type AssetInput = components['schemas']['AssetInput'];
 export type ListedAsset = components['schemas']['ListedAsset'];
 export type AssetList = components['schemas']['AssetList'];
+export type OwnWallet = components['schemas']['OwnWallet'];
+export type WalletList = components['schemas']['WalletList'];
 export type PaymentStatus = components['schemas']['PaymentStatus'];
 export type Payment = components['schemas']['Payment'];
 export type Progress = components['schemas']['Progress'];

@@ -83,7 +83,7 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 	}
 	for _, w := range r.Wallets {
 		tokens, gas := rounded(w.Balance, of.Decimals), rounded(w.Gas, gweiDecimals)
-		if tokens < of.TokenLow || !of.TokenGas && gas < of.GasLowGwei {
+		if tokens < of.TokenLow && !w.Own || !of.TokenGas && gas < of.GasLowGwei {
 			low++
 		}
 		m.Add("WalletToken", emf.None, tokens)

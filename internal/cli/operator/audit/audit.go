@@ -49,6 +49,7 @@ type daySum struct {
 	Count   int           `json:"count"`
 	Amount  token.Amount  `json:"amount"`
 	Decimal string        `json:"amount_decimal"`
+	Of      string        `json:"wallet_of"` // the merchant whose coins moved; empty: they were common
 }
 
 // A difference is a fact on which the tables and the chain disagree.
@@ -239,7 +240,7 @@ func (a *auditor) compare(context.Context) error {
 			}
 			a.differ(kind, d)
 		}
-		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
+		a.count(kind, t.From, p, a.txs[t.Tx].At, t.Amount)
 	}
 	for h, p := range a.known {
 		if tx, mined := a.txs[h]; p.Ether() && mined {
@@ -256,7 +257,7 @@ func (a *auditor) compare(context.Context) error {
 				if p.Ether() {
 					t.Amount = p.Coins()
 				}
-				a.count(kindMissing, p.Wallet, p.UpdatedAt, t.Amount)
+				a.count(kindMissing, p.Wallet, p, p.UpdatedAt, t.Amount)
 			}
 		}
 	}
@@ -315,8 +316,11 @@ func (a *auditor) differ(kind string, d difference) {
 }
 
 // count adds a transaction to the sums of its wallet, day and kind.
-func (a *auditor) count(kind string, wallet token.Address, at time.Time, amount token.Amount) {
+func (a *auditor) count(kind string, wallet token.Address, p *entry, at time.Time, amount token.Amount) {
 	key := daySum{Wallet: wallet, Day: at.UTC().Format(time.DateOnly), Kind: kind}
+	if p != nil {
+		key.Of = p.WalletOf
+	}
 	sum := a.sums[key]
 	if sum == nil {
 		sum = new(key)
@@ -333,7 +337,7 @@ func (a *auditor) answer() error {
 		a.Sums = append(a.Sums, *sum)
 	}
 	slices.SortFunc(a.Sums, func(x, y daySum) int {
-		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Day, y.Day), cmp.Compare(x.Kind, y.Kind))
+		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Day, y.Day), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Of, y.Of))
 	})
 	slices.SortFunc(a.Differences, func(x, y difference) int {
 		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
@@ -361,9 +365,9 @@ func (a *auditor) answer() error {
 func (a *auditor) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Blocks %d to %d, final on %s.\n\n", a.report.From, a.report.To, strings.Join(a.report.Nodes, ", "))
-	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol)
+	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s  %s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol, "COINS OF")
 	for _, s := range a.Sums {
-		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal)
+		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, cmp.Or(s.Of, "-"))
 	}
 	if len(a.Differences) == 0 {
 		b.WriteString("\nNo difference.")

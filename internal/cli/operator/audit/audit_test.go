@@ -60,8 +60,8 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	}
 	text, err := l.Run(nil, "audit", "--csv", "--own", own.String())
 	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal" ||
-		len(rows) != 6 || !strings.Contains(text, ",1500000,1.5\r\n") {
+	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,wallet_of" ||
+		len(rows) != 6 || !strings.Contains(text, ",1500000,1.5,\r\n") {
 		t.Errorf("%v, %q", err, text)
 	}
 }

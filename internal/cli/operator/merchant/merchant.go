@@ -201,6 +201,10 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 	}
 	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount),
 		limit(c.DailyAmount)), "done", func(t *apikey.Terms) {
-		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount})
+		was := t.Of(coin)
+		if coin == standard {
+			was = t.AssetTerms
+		}
+		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount, Own: was.Own})
 	})
 }

@@ -185,11 +185,12 @@ type Row struct {
 	Wallet   token.Address `json:"paid_by"`
 	Decimal  string        `json:"amount_decimal"` // in whole tokens
 	payment.Public
+	WalletOf string `json:"wallet_of"` // the merchant whose wallet that is; empty: a common one
 }
 
 // RowOf returns the row of a payment.
 func RowOf(p payment.Payment) Row {
-	return Row{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public()}
+	return Row{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public(), p.WalletOf}
 }
 
 // Payee describes the recipients of a payment.

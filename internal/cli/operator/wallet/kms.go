@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
@@ -19,7 +18,7 @@ import (
 // addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty, and lets the functions
 // sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a wallet that is
 // registered. If a call to make a key has no answer, the error describes how to find the key.
-func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
+func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
 	}
@@ -35,7 +34,7 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 					"it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
 			}
 		}
-		r := wallet.Registration{ID: d.WalletID(token.Address{}), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now()}
+		r := registration(d, token.Address{}, merchant)
 		arn, public, err := keys.Public(ctx, name)
 		if err == nil {
 			r.Key = wallet.KeyRef(arn)
@@ -43,6 +42,9 @@ func addKMS(d *deployed.Deployment, name string) (change.Change, error) {
 		}
 		if err == nil {
 			err = register(ctx, d, r)
+		}
+		if err == nil && merchant != "" {
+			err = owns(ctx, d, merchant)
 		}
 		if err != nil {
 			return none, fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)

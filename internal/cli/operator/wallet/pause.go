@@ -135,7 +135,12 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []rec
 	for i, w := range ws {
 		switch err := w.missing; {
 		case errors.Is(err, wallet.ErrUnknown):
-			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}, w.on.Asset.Contract); err != nil {
+			wallets, err := w.on.Wallets(ctx)
+			if err != nil {
+				return none, err
+			}
+			r, _ := wallets.Find(w.Address)
+			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason, Merchant: r.Merchant}, w.on.Asset.Contract); err != nil {
 				return none, err
 			}
 			if w.Wallet, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first

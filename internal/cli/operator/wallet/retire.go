@@ -23,10 +23,19 @@ type walletDrain struct {
 func (c walletDrain) Of() token.Address { return c.Address }
 
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	if c.Undo {
-		return become(ctx, d, c.Address, wallet.Draining, wallet.Active, "New payments will use wallet %s again.")
+	wallets, err := d.Wallets(ctx)
+	if err != nil {
+		return none, err
 	}
-	return become(ctx, d, c.Address, wallet.Active, wallet.Draining,
+	r, _ := wallets.Find(c.Address)
+	paying := wallet.Active
+	if r.Merchant != "" {
+		paying = wallet.Assigned
+	}
+	if c.Undo {
+		return become(ctx, d, c.Address, wallet.Draining, paying, "New payments will use wallet %s again.")
+	}
+	return become(ctx, d, c.Address, paying, wallet.Draining,
 		"No new payment will use wallet %s within minutes. When those under way have ended, run remit wallet retire.")
 }
 
@@ -49,6 +58,9 @@ func become(ctx context.Context, d *deployed.Deployment, address token.Address, 
 	}
 	return change.Change{Consequences: fmt.Sprintf(consequences, address), Apply: func(ctx context.Context) (change.Answer, error) {
 		err := d.Payments.SetState(ctx, d.WalletID(address), from, to, time.Now())
+		if r, _ := wallets.Find(address); err == nil && to == wallet.Assigned { // it may have been about to be unassigned
+			err = owns(ctx, d, r.Merchant)
+		}
 		return change.Answered(err, map[string]any{"address": address, "state": to}, "done")
 	}}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-func addKMS(*deployed.Deployment, string) (none change.Change, err error) {
+func addKMS(*deployed.Deployment, string, string) (none change.Change, err error) {
 	return none, errors.New("a stack on this machine has no KMS; remove --kms")
 }
 

@@ -24,21 +24,24 @@ import (
 
 // Commands is `remit wallet`.
 type Commands struct {
-	Create  change.Command[walletCreate]  `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
-	Import  change.Command[walletImport]  `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
-	List    walletList                    `cmd:"" help:"Show balances, nonces and pauses."`
-	Balance walletBalance                 `cmd:"" help:"Show balances on the chain."`
-	Pause   change.Command[walletPause]   `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
-	Resume  change.Command[walletResume]  `cmd:"" help:"Let wallets pay again." example:"--all"`
-	Move    change.Command[move]          `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
-	Sweep   change.Command[sweep]         `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
-	Funding change.Command[walletFunding] `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
-	Drain   change.Command[walletDrain]   `cmd:"" help:"Stop new payments for good." example:"0x1…"`
-	Retire  change.Command[walletRetire]  `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
+	Create   change.Command[walletCreate]   `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
+	Import   change.Command[walletImport]   `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
+	List     walletList                     `cmd:"" help:"Show balances, nonces and pauses."`
+	Balance  walletBalance                  `cmd:"" help:"Show balances on the chain."`
+	Pause    change.Command[walletPause]    `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
+	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
+	Move     change.Command[move]           `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Sweep    change.Command[sweep]          `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
+	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a drained wallet to a merchant." example:"0x1… --merchant mer_1"`
+	Unassign change.Command[walletUnassign] `cmd:"" help:"Take a drained, empty wallet from its merchant." example:"0x1…"`
+	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
+	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments for good." example:"0x1…"`
+	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
 }
 
 type walletCreate struct {
-	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
+	KMS      bool   `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
+	Merchant string `placeholder:"mer_…" help:"The merchant whose payments alone the wallet makes."`
 }
 
 func (walletCreate) Of() (rail token.Address) { return rail }
@@ -47,8 +50,13 @@ func (walletCreate) Of() (rail token.Address) { return rail }
 // a registered wallet: the next command registers that wallet too. It makes another key only if the stored key is less
 // than a minute old, because another operator's command may still be running.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	if c.Merchant != "" {
+		if err := merchantOf(ctx, d, c.Merchant); err != nil {
+			return none, err
+		}
+	}
 	if c.KMS {
-		return addKMS(d, "")
+		return addKMS(d, "", c.Merchant)
 	}
 	left, old, err := d.Unregistered(ctx)
 	if err != nil {
@@ -59,13 +67,17 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, err
 	}
 	switch {
+	case len(left) > 0 && c.Merchant != "":
+		return none, fmt.Errorf("a command has left keys without a wallet, %s; run remit wallet create without --merchant first", left)
+	case c.Merchant != "":
+		return add(ctx, d, nil, &key, "a new key for merchant "+c.Merchant, c.Merchant)
 	case old:
-		return add(ctx, d, left, nil, "the wallets whose keys an interrupted command has stored: "+fmt.Sprint(left))
+		return add(ctx, d, left, nil, "the wallets whose keys an interrupted command has stored: "+fmt.Sprint(left), "")
 	case len(left) > 0:
 		return add(ctx, d, left, &key,
-			fmt.Sprintf("a new key, and the wallets whose keys a command has just stored: %s,", left))
+			fmt.Sprintf("a new key, and the wallets whose keys a command has just stored: %s,", left), "")
 	}
-	return add(ctx, d, nil, &key, "a new key")
+	return add(ctx, d, nil, &key, "a new key", "")
 }
 
 // newKey makes a key of random bytes. One in 2^128 is no key of secp256k1, and an error.
@@ -85,7 +97,7 @@ func (walletImport) Of() (rail token.Address) { return rail }
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {
 	case c.KMS != "":
-		return addKMS(d, c.KMS)
+		return addKMS(d, c.KMS, "")
 	case d.Account == nil && c.File == "":
 		return none, errors.New("a stack on this machine cannot ask for the key; add --file FILE")
 	}
@@ -101,7 +113,7 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	return add(ctx, d, nil, &key, "the key of "+key.Address().String())
+	return add(ctx, d, nil, &key, "the key of "+key.Address().String(), "")
 }
 
 func askSecret(prompt string) ([]byte, error) {
@@ -125,7 +137,7 @@ func adds(d *deployed.Deployment, kind string) string {
 // add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
 // may not be stored; the next command repeats a registration with an unknown outcome.
 func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
-	kind string) (none change.Change, err error) {
+	kind, merchant string) (none change.Change, err error) {
 	if key != nil {
 		switch on, err := d.HolderOf(ctx, key.Address()); {
 		case err != nil:
@@ -142,16 +154,30 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 			}
 		}
 		for _, a := range addresses {
-			r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active,
-				Key: wallet.InSecret, Since: time.Now()}
+			r := registration(d, a, merchant)
+			r.Key = wallet.InSecret
 			if err := d.Payments.Register(ctx, r); err != nil {
 				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in five minutes, which registers it): %w", a, err)
 			}
 		}
 		own := addresses[len(addresses)-1]
+		if merchant != "" {
+			if err := owns(ctx, d, merchant); err != nil {
+				return none, fmt.Errorf("%w, as remit wallet assign %s --merchant %s", err, own, merchant)
+			}
+		}
 		return change.Answer{JSON: map[string]any{"address": own, "registered": addresses},
 			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it within minutes.", own, d.Asset.Symbol)}, nil
 	}}, nil
+}
+
+// registration returns that of a new wallet, which is a merchant's or common.
+func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
+	r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now(), Merchant: merchant}
+	if merchant != "" {
+		r.State = wallet.Assigned
+	}
+	return r
 }
 
 type walletList struct{ deployed.Target }
@@ -161,6 +187,7 @@ type walletRow struct {
 	Address      token.Address  `json:"address"`
 	Rail         string         `json:"rail"`
 	State        wallet.State   `json:"state"`
+	Merchant     string         `json:"merchant"` // whose it is; empty: a common one
 	Signer       wallet.KeyRef  `json:"signer"`
 	Since        deployed.Stamp `json:"since"`
 	NextNonce    *uint64        `json:"next_nonce"`
@@ -177,10 +204,11 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	rows := []walletRow{}
 	err := d.Each(ctx, func(on *deployed.Deployment) error {
 		wallets, err := on.Wallets(ctx)
-		fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", on.Name(), "STATE", "NEXT NONCE", "RESERVATIONS",
-			"PENDING", on.Asset.Symbol+" TO SPEND", "PAUSED")
+		fmt.Fprintf(&b, "%-42s  %-8s  %-30s  %10s  %12s  %7s  %18s  %s\n", on.Name(), "STATE", "MERCHANT", "NEXT NONCE",
+			"RESERVATIONS", "PENDING", on.Asset.Symbol+" TO SPEND", "PAUSED")
 		for _, w := range wallets {
-			r := walletRow{Address: w.Address, Rail: on.Name(), State: w.State, Signer: w.Key, Since: deployed.Stamp(w.Since)}
+			r := walletRow{Address: w.Address, Rail: on.Name(), State: w.State, Merchant: w.Merchant, Signer: w.Key,
+				Since: deployed.Stamp(w.Since)}
 			if failed := r.read(ctx, on); failed != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", r.Address, failed))
 				continue
@@ -190,8 +218,8 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 			if r.NextNonce != nil {
 				next = fmt.Sprint(*r.NextNonce)
 			}
-			fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations,
-				r.PendingTxs, r.Token.Tokens(on.Asset.Decimals), r.Paused)
+			fmt.Fprintf(&b, "%s  %-8s  %-30s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, cmp.Or(r.Merchant, "-"), next,
+				r.Reservations, r.PendingTxs, r.Token.Tokens(on.Asset.Decimals), r.Paused)
 		}
 		return err
 	})

@@ -55,6 +55,7 @@ type Config struct {
 	Depth       uint64                             // in blocks: nothing that deep is re-organised
 	Window      uint64                             // payments in flight per wallet
 	MerchantCap uint64                             // of those, the most of one merchant; 0: any
+	Own         string                             // the merchant whose payments leave its own wallets alone
 	Spare       uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits      []payment.DailyLimit               // of every payment's day
 	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
@@ -377,7 +378,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 }
 
 // moving are the writes that give a nonce an owner, or take one away.
-var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx", "Assign"}
 
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
@@ -398,6 +399,18 @@ func (o *Oracle) wallets() (ids []wallet.ID) {
 		ids = append(ids, wallet.ID{ChainID: o.Chain.ID, Address: a})
 	}
 	return ids
+}
+
+// checkOwner checks that a nonce of w is its merchant's, or an operator's, and that the merchant with own wallets has no
+// other, unless restored tables do not know of an assignment.
+func (o *Oracle) checkOwner(w wallet.Wallet, of payment.ID) {
+	p, err := o.Store.Payment(context.Background(), of)
+	if err != nil || p.Wallet != w.Address || p.Merchant == payment.Operator || p.Merchant == "" {
+		return
+	}
+	if w.Merchant != "" && p.Merchant != w.Merchant || w.Merchant == "" && p.Merchant == o.Own && len(o.past) == 0 {
+		o.Violate(WithinBounds, "%s of %s has a nonce of %s, which is of %q", of, p.Merchant, short(w.Address), w.Merchant)
+	}
 }
 
 // owners checks that every nonce from the chain's final count to next_nonce belongs to exactly one
@@ -441,6 +454,12 @@ func (o *Oracle) owners(id wallet.ID) {
 		busy[p.Merchant]++
 	}
 	for _, tx := range txs {
+		o.checkOwner(w, tx.Payment)
+	}
+	for holder := range w.Reservations {
+		o.checkOwner(w, holder)
+	}
+	for _, tx := range txs {
 		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
 			count(tx.Payment)
 		}
@@ -455,7 +474,7 @@ func (o *Oracle) owners(id wallet.ID) {
 	delete(busy, payment.Operator) // its transfers have no share
 	delete(busy, "")               // those of payments that were discarded
 	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
-		if o.MerchantCap > 0 && len(o.past) == 0 && busy[merchant] > o.MerchantCap {
+		if o.MerchantCap > 0 && len(o.past) == 0 && w.Merchant == "" && busy[merchant] > o.MerchantCap {
 			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose cap is %d", busy[merchant], short(id.Address), merchant,
 				o.MerchantCap)
 		}
