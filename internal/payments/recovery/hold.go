@@ -16,9 +16,9 @@ import (
 const held = wallet.Suspicion + ": remit recover is at work"
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
-// that has a key and is not registered is registered as active, also if it was retired: the tables have lost that. It
-// reads no node. From then on no payment that the tables show as prepared is committed, until Resume. Run it before any
-// process uses the restored tables. A stack without the rail is settings.ErrMissing.
+// that has a key and is not registered is registered as draining: it may have been a merchant's, whose coins must never
+// pay for others, or retired. It reads no node. From then on no payment that the tables show as prepared is committed,
+// until Resume. Run it before any process uses the restored tables. A stack without the rail is settings.ErrMissing.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
 	if _, err := r.rules(ctx); err != nil && (!settings.Unusable(err) || errors.Is(err, settings.ErrMissing)) {
 		return nil, err
@@ -42,28 +42,27 @@ func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
 
 // register registers the wallets that have a key, and returns all that may have paid.
 func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
-	for _, a := range r.Keyed {
-		if r.DryRun {
-			break
-		}
-		id := wallet.ID{ChainID: r.ChainID, Address: a}
-		err := r.Store.Register(ctx, wallet.Registration{ID: id, Token: r.Token.Contract, State: wallet.Active,
-			Key: wallet.InSecret, Since: r.Now()})
-		if err != nil {
-			return nil, fmt.Errorf("registering %s: %w", a, err)
-		}
-	}
 	wallets, err := r.Store.Wallets(ctx, r.Coin())
 	if err != nil {
 		return nil, fmt.Errorf("listing wallets: %w", err)
 	}
-	for _, r := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
-		ids = append(ids, r.ID)
+	for _, w := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
+		ids = append(ids, w.ID)
 	}
-	for _, a := range slices.Concat(r.Keyed, r.Wallets) {
-		if _, registered := wallets.Find(a); !registered {
-			ids = append(ids, wallet.ID{ChainID: r.ChainID, Address: a})
+	for i, a := range slices.Concat(r.Keyed, r.Wallets) {
+		if _, registered := wallets.Find(a); registered {
+			continue
 		}
+		id := wallet.ID{ChainID: r.ChainID, Address: a}
+		ids = append(ids, id)
+		if r.DryRun || i >= len(r.Keyed) {
+			continue
+		}
+		if err := r.Store.Register(ctx, wallet.Registration{ID: id, Token: r.Token.Contract, State: wallet.Draining,
+			Key: wallet.InSecret, Since: r.Now()}); err != nil {
+			return nil, fmt.Errorf("registering %s: %w", a, err)
+		}
+		r.Say("%s was in no table, and is draining: remit wallet drain --undo lets it pay for all, remit wallet assign for a merchant", a)
 	}
 	return ids, nil
 }

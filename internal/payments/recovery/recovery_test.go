@@ -149,6 +149,9 @@ func TestRecover(t *testing.T) {
 	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 {
 		t.Errorf("the payment is %s, of %s at nonce %d", p.State, p.Wallet, p.Nonce)
 	}
+	if known, _ := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(ids[0].Address); known.State != wallet.Draining {
+		t.Errorf("a wallet that no table knew is %s: it may hold a merchant's coins", known.State)
+	}
 	if mark := must.Get(tables.Compared(t.Context(), marked))(t); !mark.Ran.IsZero() {
 		t.Errorf("it has ended, and no other rail pays: %+v", mark)
 	}

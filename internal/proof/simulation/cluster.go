@@ -135,6 +135,7 @@ type Cluster struct {
 	recovers  bool             // a loss has not been recovered from
 	sends     bool             // the operator sends coins to wallets that lack them
 	recovery  int              // recoveries ever started
+	unlisted  []wallet.ID      // that recoveries have registered as draining
 	releases  int              // runs of release-proposals
 	proposes  bool             // merchants propose payments
 	suspends  [2]time.Duration // from when until when the merchant of proposals is suspended
@@ -571,6 +572,16 @@ func (c *Cluster) Lose(image *memory.Payments) {
 			c.oracle.Violate(oracle.Settles, "pausing every wallet: %v", err)
 		}
 	}
+	c.undrain()
+}
+
+// undrain has an operator let the wallets pay that recoveries have registered: all are common ones.
+func (c *Cluster) undrain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range c.unlisted {
+		_ = c.Store.SetState(context.Background(), id, wallet.Draining, wallet.Active, time.Now())
+	}
 }
 
 // Forget is Lose with an operator who has not noticed.
@@ -674,6 +685,7 @@ func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 			return // the simulation is over
 		}
 		c.trace(name, "ends: %+v, %v", done, err)
+		c.undrain()
 		if len(done.Differ) > 0 && !c.accepted && changes == nil { // a payment that failed on a lost chain may be mined on the other
 			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
 		}

@@ -285,11 +285,16 @@ func (c *Cluster) send() {
 	}
 }
 
-// hear has that operator send a wallet the coins that a recovery asks for.
+// hear has that operator send a wallet the coins that a recovery asks for, and remember the wallets that no table knew.
 func (c *Cluster) hear(of *rail, format string, args []any) {
 	if c.sends && c.Gas.Unit > 0 && strings.HasPrefix(format, "waiting for %s: send") {
 		coins, _ := token.ParseTokens(args[1].(string), of.Token.Decimals)
 		of.Chain.Fund(args[3].(token.Address), coins, token.Amount{})
+	}
+	if strings.HasPrefix(format, "%s was in no table") {
+		c.mu.Lock()
+		c.unlisted = append(c.unlisted, wallet.ID{ChainID: of.ChainID, Address: args[0].(token.Address)})
+		c.mu.Unlock()
 	}
 }
 
