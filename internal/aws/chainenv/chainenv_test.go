@@ -110,7 +110,8 @@ func TestNodesByChain(t *testing.T) {
 	if got, err := nodes.Of(rail(1)).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[first.example]" {
 		t.Errorf("nodes are known, and read again: %v, %v", got, err)
 	}
-	if got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[added.example]" {
+	got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context())
+	if err != nil || fmt.Sprint(got) != "[added.example]" {
 		t.Errorf("nodes that were stored since: %v, %v", got, err)
 	}
 }
