@@ -47,12 +47,12 @@ func (d sending) othersCleared(ctx context.Context) error {
 	return checks.Wait()
 }
 
-// compareCleared compares every wallet of the rail, also those that have never paid by these tables. Without any there
-// is nothing to compare: the tables may have lost them.
+// compareCleared compares every wallet of the rail, also those that have never paid by these tables. Without any that
+// is not retired there is nothing to compare: the tables may have lost them.
 func (d *Dispatcher) compareCleared(ctx context.Context) error {
 	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	nodes, none := d.Nodes.Nodes(ctx)
-	if err = cmp.Or(err, none); err != nil || len(wallets) == 0 {
+	if err = cmp.Or(err, none); err != nil || len(wallets.Working(true))+len(wallets.Working(false)) == 0 {
 		return cmp.Or(err, store.ErrUncleared)
 	}
 	s := sending{Dispatcher: d, Nodes: nodes}
