@@ -189,10 +189,9 @@ func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	if err == nil && len(urls) == 0 {
 		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		nodes, err = d.Open(urls)
 	}
-	nodes, err = d.Open(urls)
 	return nodes, urls, err
 }
 
