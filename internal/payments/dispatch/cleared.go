@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,9 +10,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
-
-// errStrange reports a chain that has nodes and no rail: the tables may have been restored to before it was added.
-var errStrange = errors.New("the RPC secret names a chain that no rail has; add the rail and run remit recover, or remove the nodes")
 
 // othersCleared returns an error unless every other rail is cleared (store.Rules.Uncleared): a run of check-receipts
 // has noted it, or else this process compares. While a chain has no rail, that rail is not.

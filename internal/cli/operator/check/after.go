@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -166,8 +165,8 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
 	}
-	for id := range nodes {
-		if id > 0 && !slices.ContainsFunc(all.Rails, func(r store.Rail) bool { return r.Coin.ChainID == id }) {
+	for id, urls := range nodes {
+		if id > 0 && len(urls) > 0 && len(all.Without([]uint64{id})) > 0 {
 			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
 				"after a restore of the tables: nothing new is paid", id))
 		}

@@ -146,7 +146,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
 			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
 			"DescribeSecret":            "{}",
-			"GetSecretValue":            `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]}}"}`,
+			"GetSecretValue": `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]},` +
+				`\"8\":{\"urls\":[]}}"}`,
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
@@ -168,6 +169,9 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		if got := found[check]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", check, got, want)
 		}
+	}
+	if strings.Contains(found["rails"], "chain 8") {
+		t.Errorf("a chain without nodes: %s", found["rails"])
 	}
 	if !strings.Contains(found["keys in KMS"], "arn:aws:iam::1:role/a may sign for the retired wallet "+id(4).Address.String()) {
 		t.Errorf("a stranger's grant: %s", found["keys in KMS"])
