@@ -28,7 +28,8 @@ type Rails struct {
 // closing is the risk of closing a rail.
 const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
 	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
-	"    may have been lost, run remit recover first."
+	"    may have been lost, run remit recover first. If check-receipts has paused for five minutes since it was closed,\n" +
+	"    it stops them still: open and close it again."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
