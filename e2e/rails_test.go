@@ -239,7 +239,8 @@ func (m merchant) hanging(a, b *wire) {
 		t.Errorf("the repetition of a payment by it: %d %s", status, hash)
 	}
 	tried := b.counts()[0] // a payment is tried once more if its first wallet waits for a run to raise its ceiling
-	if alone, late := m.paid20(a, "other-hangs-"); alone[1] != asked[1] || alone[0] > asked[0]+2 || late > 3*median+time.Second || b.counts()[0] != tried {
+	alone, late := m.paid20(a, "other-hangs-")
+	if alone[1] != asked[1] || alone[0] > asked[0]+2 || late > 3*median+time.Second || b.counts()[0] != tried {
 		t.Errorf("while the other rail hangs: %v requests in the median's %v, not %v in %v", alone, late, asked, median)
 	}
 	m.paid("while-the-other-hangs", 7)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
@@ -19,6 +20,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -172,6 +175,23 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 		}
 	}
 	return strings.Join(names, ", "), err
+}
+
+// railsAreCompared finds a rail of which the tables may lack payments, so that those of other rails wait.
+func (e *examination) railsAreCompared(ctx context.Context) (string, error) {
+	rules, err := e.Payments.Rules(ctx)
+	if err != nil {
+		return "", err
+	}
+	uncleared, err := rules.Uncleared(ctx, e.Payments, token.Coin{}, time.Now())
+	for _, rail := range uncleared {
+		name := rail.Coin.String()
+		if i := slices.IndexFunc(e.rails, func(on *deployed.Deployment) bool { return on.On.Coin == rail.Coin }); i >= 0 {
+			name = e.rails[i].Name()
+		}
+		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it with its chain", name))
+	}
+	return "none holds the others", err
 }
 
 // settingsHold finds settings that stop payments.
