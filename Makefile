@@ -56,7 +56,7 @@ help: ## Show this list
 	@while IFS= read -r line; do [[ ! $$line =~ ^([a-z0-9-]+):.*\ \#\#\ (.*) ]] || printf '  %-14s %s\n' "$${BASH_REMATCH[@]:1}"; done <Makefile
 
 .PHONY: run
-run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
+run: ## The whole stack on this machine, USDC and EURC each on an embedded chain (ARGS='--block-time 200ms'); needs Go alone
 	$(call compile,run,-tags=sandbox ./cmd/remit)
 	@exec .cache/run/remit local $(if $(filter --rpc% --rail%,$(ARGS)),,--rail usdc --rail eurc) $(ARGS)
 

@@ -100,9 +100,11 @@ func (m merchant) pay(asset, key string) (status int, text string, took time.Dur
 		delete(order, "asset")
 	}
 	began := time.Now()
-	a := must.Get(m.api().Call(m.t.Context(), "POST", "/send-payment", string(must.Get(json.Marshal(order))(m.t)), "Idempotency-Key", key))(m.t)
+	sent := string(must.Get(json.Marshal(order))(m.t))
+	a := must.Get(m.api().Call(m.t.Context(), "POST", "/send-payment", sent, "Idempotency-Key", key))(m.t)
 	took = time.Since(began)
-	described(m.t, "POST", "/send-payment", &http.Response{StatusCode: a.Status, Header: a.Header, Body: io.NopCloser(bytes.NewReader(a.Body))})
+	described(m.t, "POST", "/send-payment", &http.Response{StatusCode: a.Status, Header: a.Header,
+		Body: io.NopCloser(bytes.NewReader(a.Body))})
 	var body struct {
 		Code   string `json:"code"`
 		Hash   string `json:"tx_hash"`
@@ -128,7 +130,8 @@ func (m merchant) paid20(w *wire, key string) (asked [2]int, median time.Duratio
 	slices.Sort(all)
 	now := w.counts()
 	asked = [2]int{now[0] - before[0], now[1] - before[1]}
-	m.t.Logf("20 payments %s*: %v trials and broadcasts, %d quotes, median %v, p99 %v", key, asked, now[prices]-before[prices], all[10], all[19])
+	m.t.Logf("20 payments %s*: %v trials and broadcasts, %d quotes, median %v, p99 %v", key, asked,
+		now[prices]-before[prices], all[10], all[19])
 	return asked, all[10]
 }
 
@@ -176,11 +179,13 @@ func (m merchant) oneKey(a, b *wire) {
 			strings.Count(list, `"tx_hash"`) != 1 {
 			t.Errorf("the list of %s: %s", w.asset, list)
 		}
-		if has := m.call("GET", "/balance/"+recipient+"?asset="+w.asset, nil).want(t, 200); has.get("balance") != "7" || has.get("asset") != w.asset {
+		has := m.call("GET", "/balance/"+recipient+"?asset="+w.asset, nil).want(t, 200)
+		if has.get("balance") != "7" || has.get("asset") != w.asset {
 			t.Errorf("the balance of %s: %s", w.asset, has.text)
 		}
 	}
-	if list := m.call("GET", "/transactions", nil).want(t, 200).text; !strings.Contains(list, hashes[a]) || !strings.Contains(list, hashes[b]) {
+	list := m.call("GET", "/transactions", nil).want(t, 200).text
+	if !strings.Contains(list, hashes[a]) || !strings.Contains(list, hashes[b]) {
 		t.Errorf("the list of both: %s", list)
 	}
 	if got := m.assets(); got != fmt.Sprintf("[{%s true true} {%s false true}]", a.asset, b.asset) {
@@ -226,14 +231,16 @@ func (m merchant) hanging(a, b *wire) {
 		}
 	}
 	probes, took := b.counts()[prices]-before, time.Since(began)
-	if t.Logf("of 20 requests in %v, %d were refused at once; %d probes", took, atOnce, probes); atOnce == 0 || probes > int(took.Seconds())+1 {
+	t.Logf("of 20 requests in %v, %d were refused at once; %d probes", took, atOnce, probes)
+	if atOnce == 0 || probes > int(took.Seconds())+1 {
 		t.Error("requests wait for a node that hangs")
 	}
 	if status, hash, _ := m.pay(b.asset, "one-of-"+b.asset); status != 201 {
 		t.Errorf("the repetition of a payment by it: %d %s", status, hash)
 	}
-	probed := b.counts()
-	if alone, late := m.paid20(a, "other-hangs-"); alone != asked || late > 3*median+time.Second || b.counts() != probed {
+	tried := b.counts()[0] // a payment is tried once more if its first wallet waits for a run to raise its ceiling
+	alone, late := m.paid20(a, "other-hangs-")
+	if alone[1] != asked[1] || alone[0] > asked[0]+2 || late > 3*median+time.Second || b.counts()[0] != tried {
 		t.Errorf("while the other rail hangs: %v requests in the median's %v, not %v in %v", alone, late, asked, median)
 	}
 	m.paid("while-the-other-hangs", 7)

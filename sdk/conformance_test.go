@@ -253,7 +253,8 @@ func TestConformance(t *testing.T) {
 	eurc = "eip155:1338/erc20:" + tokens[1]
 	draw := rand.New(rand.NewPCG(*seed, 0))
 	flags := []string{"--token", strings.Join(tokens, ","), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
-		"--rpc", strings.Join(urls, ","), "--wallet-file", strings.Join(wallets, ","), "--batch-contract", install.Address().String(), "--no-page"}
+		"--rpc", strings.Join(urls, ","), "--wallet-file", strings.Join(wallets, ","),
+		"--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
 	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}}
 	for _, l := range languages {

@@ -181,7 +181,8 @@ func BenchmarkColdstart(b *testing.B) {
 	env := strings.Fields(`AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512
 		STACK=bench MODE=test API_KEYS_TABLE=keys PAYMENTS_TABLE=payments WEBHOOKS_TABLE=webhooks
 		WALLET_SECRETS=bench/wallets/ RPC_SECRET=rpc
-		SETTLE_QUEUE_URL=http://127.0.0.1:1/settle WEBHOOK_QUEUE_URL=http://127.0.0.1:1/webhooks ENVIRONMENT=dev ALARM_TOPIC_ARN= _HANDLER=bootstrap
+		SETTLE_QUEUE_URL=http://127.0.0.1:1/settle WEBHOOK_QUEUE_URL=http://127.0.0.1:1/webhooks
+		ENVIRONMENT=dev ALARM_TOPIC_ARN= _HANDLER=bootstrap
 		WEBHOOK_LOOPBACK=allowed AWS_LAMBDA_RUNTIME_API=` + strings.TrimPrefix(api.URL, "http://"))
 	// In turns, so that other work of the machine slows all alike. The first round
 	// brings the files into memory and does not count.

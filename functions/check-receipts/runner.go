@@ -36,6 +36,9 @@ func (r runner) run(ctx context.Context, hint bool) error {
 	accounts, err := r.rails.Run(ctx, by)
 	metered := map[uint64]bool{}
 	for _, a := range accounts {
+		if a.ChainID == 0 { // its configuration cannot be read
+			continue
+		}
 		runreport.Add(r.meter, a.Report, runreport.OfRail(a.Config, a.Rail))
 		if nodes, err := r.nodes.Of(a.Config).Nodes(ctx); err == nil && !metered[a.ChainID] { // or Run has said that there are none
 			runreport.AddNodes(r.meter, nodes.Health())

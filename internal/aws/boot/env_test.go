@@ -238,6 +238,7 @@ func TestDeadConnection(t *testing.T) {
 		t.Run(within.String(), func(t *testing.T) {
 			t.Parallel()
 			var dead, hung atomic.Value
+			hung.Store("")
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.ReadAll(r.Body) // only then the server notices that the client has gone
 				if dead.Load() == r.RemoteAddr {
@@ -260,14 +261,18 @@ func TestDeadConnection(t *testing.T) {
 				})
 			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file}))
 			must.Get(client.GetItem(t.Context(), get("keys")))(t)
-			var took time.Duration
-			for tries := 0; hung.Load() == nil && tries < 20; tries++ { // a connection may be free too late for the next request
+			// A connection may be free too late for the next request, and a busy machine adds to a time: the least counts.
+			least, most := time.Hour, within+900*time.Millisecond
+			for tries := 0; least > most && tries < 20; tries++ {
+				hung.Store("")
 				began := time.Now()
 				must.Get(client.GetItem(t.Context(), get("keys")))(t)
-				took = time.Since(began)
+				if hung.Load() != "" {
+					least = min(least, time.Since(began))
+				}
 			}
-			if took < within || took > within+900*time.Millisecond || hung.Load() == nil {
-				t.Errorf("a dead connection costs %v, want %v (it spoke %v)", took, within, hung.Load())
+			if least < within || least > most {
+				t.Errorf("a dead connection costs %v, want %v", least, within)
 			}
 		})
 	}

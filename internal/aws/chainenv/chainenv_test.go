@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	deployment "github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -110,8 +111,31 @@ func TestNodesByChain(t *testing.T) {
 	if got, err := nodes.Of(rail(1)).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[first.example]" {
 		t.Errorf("nodes are known, and read again: %v, %v", got, err)
 	}
-	if got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[added.example]" {
+	got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context())
+	if err != nil || fmt.Sprint(got) != "[added.example]" {
 		t.Errorf("nodes that were stored since: %v, %v", got, err)
+	}
+}
+
+// TestABadEntry: a chain without nodes, or with a bad URL, fails alone, and its error names it and quotes nothing.
+func TestABadEntry(t *testing.T) {
+	secret := `{"urls":["https://%zz/k3y"],"10":{"urls":[]},"137":{"urls":["https://a.example","k3y"]},"8":["https://k3y"],` +
+		`"1":{"urls":["https://good.example"]}}`
+	nodes := chainenv.Open(stack(t, &secret, nil))
+	for _, c := range []struct {
+		chain   uint64
+		further bool
+		err     error
+	}{{1, true, nil}, {10, true, chain.ErrNoNodes}, {10, false, chain.ErrNoNodes}, {137, true, ethrpc.ErrURL}, {8, true, ethrpc.ErrURL},
+		{84532, false, ethrpc.ErrURL}} {
+		_, err := nodes.Of(deployment.Config{ChainID: c.chain, Further: c.further}).Nodes(t.Context())
+		if text := fmt.Sprint(err); !errors.Is(err, c.err) || err != nil && !strings.Contains(text, fmt.Sprintf("of chain %d", c.chain)) ||
+			strings.Contains(text, "k3y") {
+			t.Errorf("chain %d: %v, want %v", c.chain, err, c.err)
+		}
+	}
+	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[1 8 137]" {
+		t.Errorf("chains with nodes: %v, %v", all, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -117,42 +118,43 @@ var ErrRPC = errors.New("unusable RPC secret")
 //
 //	{"8453": {"urls": ["https://…", …]}, "137": {"urls": […]}}
 //
-// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns each chain's URLs, of which there is at least one.
-// All are http or https.
+// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns what each chain has for URLs. Where one has none, or
+// bad ones, that concerns no other chain: ethrpc.Open refuses those. But a secret of chain 0 alone must have good ones.
 func RPC(value []byte) (map[uint64][]string, error) {
-	type list struct {
-		URLs []string `json:"urls"`
-	}
-	var plain list
 	var named map[string]json.RawMessage
-	if json.Unmarshal(value, &plain) != nil || json.Unmarshal(value, &named) != nil {
+	if json.Unmarshal(value, &named) != nil {
 		return nil, fmt.Errorf(`%w: want {"8453":{"urls":["https://…"]}}`, ErrRPC) // the cause quotes the secret
 	}
 	lists := map[uint64][]string{}
-	if _, given := named["urls"]; given {
-		lists[0] = plain.URLs
-	}
 	for name, text := range named {
-		if id, err := strconv.ParseUint(name, 10, 64); err == nil && id > 0 {
-			var of list
-			if json.Unmarshal(text, &of) != nil {
-				return nil, fmt.Errorf(`%w: want {"urls":["https://…"]} of chain %d`, ErrRPC, id)
-			}
-			lists[id] = of.URLs
+		id, err := strconv.ParseUint(name, 10, 64)
+		if name == "urls" {
+			text = slices.Concat([]byte(`{"urls":`), text, []byte(`}`))
+		} else if err != nil || id == 0 {
+			continue
 		}
+		var of struct {
+			URLs []string `json:"urls"`
+		}
+		if json.Unmarshal(text, &of) != nil {
+			of.URLs = []string{string(text)} // JSON, and so no URL
+		}
+		lists[id] = of.URLs
 	}
 	if len(lists) == 0 {
 		return nil, fmt.Errorf("%w: no urls", ErrRPC)
 	}
-	for id, urls := range lists {
-		if len(urls) == 0 {
-			return nil, fmt.Errorf("%w: no urls of chain %d", ErrRPC, id)
-		}
-		for i, text := range urls {
-			u, err := url.Parse(text)
-			if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-				return nil, fmt.Errorf("%w: urls[%d] is not an http or https URL", ErrRPC, i)
-			}
+	urls, plain := lists[0]
+	if !plain || len(lists) > 1 {
+		return lists, nil
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("%w: no urls", ErrRPC)
+	}
+	for i, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("%w: urls[%d] is not an http or https URL", ErrRPC, i)
 		}
 	}
 	return lists, nil

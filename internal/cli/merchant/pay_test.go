@@ -58,7 +58,8 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 		"a broken quote": {"address,amount\n\"" + payee + ",1\n", `line 2: `},
 		"no amount":      {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
 		"two amounts":    {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
-		"an unknown asset": {"address,amount,asset\n" + payee + ",1,EURC\n" + payee + ",1,\n" + payee + ",1,usdc\n" + payee + ",1," + strings.ToLower(devAsset) + "\n",
+		"an unknown asset": {"address,amount,asset\n" + payee + ",1,EURC\n" + payee + ",1,\n" + payee + ",1,usdc\n" +
+			payee + ",1," + strings.ToLower(devAsset) + "\n",
 			`correct or remove 1 row:\s+line 2: asset "EURC": name one of ` + devAsset + ` .USDC on local`},
 		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
 		"no row":             {"address,amount\n", `a header and no row`},
@@ -140,7 +141,8 @@ func TestPayAssets(t *testing.T) {
 		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; pay USDC under another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
 	} {
-		out, err := run(t, row[0], api.URL, api.Key, slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })...)
+		flags := slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })
+		out, err := run(t, row[0], api.URL, api.Key, flags...)
 		if got := fmt.Sprint(out, err); !matches(row[2], strings.TrimSuffix(got, "<nil>")) {
 			t.Errorf("%d: %s", i, got)
 		}

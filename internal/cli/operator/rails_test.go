@@ -31,7 +31,8 @@ func twoRails(t *testing.T) (local *deployed.Local, words map[string]string, kil
 	t.Cleanup(node.Close)
 	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Network: "local", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 		BlockTime: time.Second, Own: stack.Own{Window: 16, FeeLimit: operatortest.Fees.Cap}}
-	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7}, Symbol: config.Token.Symbol, Decimals: 6}, Network: "seven",
+	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7}, Symbol: config.Token.Symbol, Decimals: 6},
+		Network:      "seven",
 		Confirmation: "finalized"}
 	l.Fill(tables, l.Payments)
 	for a, next := range l.Nonces {
@@ -44,14 +45,17 @@ func twoRails(t *testing.T) (local *deployed.Local, words map[string]string, kil
 	second := wallet.ID{ChainID: 7, Address: token.Address{0x99}}
 	must.OK(t, tables.Register(t.Context(), wallet.Registration{ID: second, Token: other.Token.Contract, State: wallet.Active}))
 	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: second}, other.Token.Contract))
-	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "seven", Asset: other.Coin(), To: operatortest.Payee, Amount: token.Units(8)}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "seven", Asset: other.Coin(),
+		To: operatortest.Payee, Amount: token.Units(8)}
 	p := payment.New(payment.KeyID("mer_1", "test", "seven"), r, other.Token, "seven", operatortest.Nine).
 		AssignedTo(second.Address, chain.Tx{ChainID: 7, To: other.Token.Contract, Data: chain.TransferData(r.To, r.Amount)})
 	_, _, err := tables.Create(t.Context(), p)
 	must.OK(t, err)
 	must.OK(t, tables.Commit(t.Context(), must.Get(p.Commit(chain.Signed{Hash: chain.Hash{7}, Raw: []byte{1}}, operatortest.Nine))(t)))
-	return &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Webhooks: memory.NewWebhooks(), Keys: new(memory.APIKeys)},
-			Config: config, Nodes: map[uint64][]string{config.ChainID: l.URLs, 7: {node.URL}}, Hint: func(context.Context) error { return errors.New("no run") },
+	return &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Webhooks: memory.NewWebhooks(),
+			Keys: new(memory.APIKeys)},
+			Config: config, Nodes: map[uint64][]string{config.ChainID: l.URLs, 7: {node.URL}},
+			Hint:  func(context.Context) error { return errors.New("no run") },
 			Keyed: func() map[token.Address]token.Coin { return nil }},
 		map[string]string{"one": l.Keys[0].Address().String(), "two": second.Address.String(), "payee": operatortest.Payee.String(),
 			"asset": config.Coin().String(), "other": other.Coin().String(), "payment": string(p.ID)}, node.Close

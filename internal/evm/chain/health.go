@@ -61,6 +61,7 @@ type breaker struct {
 // A record is how a watched node has answered this process.
 type record struct {
 	probing sync.Mutex // held by the caller that Dead has ask
+	probed  time.Time  // when Dead asked first since it let a caller through; guarded by probing
 	mu      sync.Mutex
 	late    bool          // the last miss was an answer later than the other nodes'
 	row     int           // unanswered requests in a row
@@ -142,7 +143,8 @@ func (b *breaker) open() bool {
 }
 
 // Dead reports whether every node has missed several requests in a row. A second after the last one, one caller asks
-// again, and waits no longer than probeFor: a process that serves one request at a time would hang with the nodes.
+// again, and waits no longer than probeFor: a process that serves one request at a time would hang with the nodes. When
+// callers have asked in vain for a cooldown, one makes its request: the nodes may answer later than that.
 func (n Nodes) Dead(ctx context.Context) bool {
 	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }
 	if len(n) == 0 || slices.ContainsFunc(n, alive) {
@@ -155,6 +157,12 @@ func (n Nodes) Dead(ctx context.Context) bool {
 	defer b.probing.Unlock()
 	if _, last := b.misses(); b.now().Sub(last).Abs() < time.Second {
 		return true
+	}
+	if b.probed.IsZero() {
+		b.probed = b.now()
+	} else if b.now().Sub(b.probed) >= cooldown {
+		b.probed = time.Time{}
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeFor)
 	defer cancel()

@@ -480,11 +480,13 @@ func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head
 	return chain.Account{}, nil
 }
 
-// TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most.
+// TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most. Now
+// and then one makes its request nevertheless: nodes may answer later than that.
 func TestDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang, good := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
-		dead, half := chain.Nodes{hang, hang}.Watch(time.Now, time.After), chain.Nodes{hang, good}.Watch(time.Now, time.After)
+		takes := func(d time.Duration) *slow { return &slow{stub: &stub{}, takes: always(d)} }
+		one, two := takes(time.Hour), takes(time.Hour)
+		dead, half := slowly(one, two), slowly(takes(time.Hour), takes(usual))
 		for range 8 {
 			_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
 			_, _ = half.Latest(t.Context(), token.Address{1}, token.Address{2})
@@ -501,7 +503,24 @@ func TestDead(t *testing.T) {
 				}
 			}
 		}
-		hang.takes = always(usual)
+		one.takes, two.takes = always(1200*time.Millisecond), always(1200*time.Millisecond)
+		through := 0
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+			if !dead.Dead(t.Context()) {
+				through++
+			}
+		}
+		if through != 5 {
+			t.Errorf("%d callers make their request in a minute", through)
+		}
+		if _, err := dead.Latest(t.Context(), token.Address{1}, token.Address{2}); err != nil || dead.Dead(t.Context()) {
+			t.Errorf("nodes that answer a request count as dead: %v", err)
+		}
+		one.takes, two.takes = always(time.Hour), always(time.Hour)
+		for range 3 {
+			_, _ = dead.Latest(t.Context(), token.Address{1}, token.Address{2})
+		}
+		one.takes, two.takes = always(usual), always(usual)
 		time.Sleep(time.Second)
 		for range 2 {
 			if dead.Dead(t.Context()) {

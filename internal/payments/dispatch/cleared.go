@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,9 +10,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
-
-// errStrange reports a chain that has nodes and no rail: the tables may have been restored to before it was added.
-var errStrange = errors.New("the RPC secret names a chain that no rail has; add the rail and run remit recover, or remove the nodes")
 
 // othersCleared returns an error unless every other rail is cleared (store.Rules.Uncleared): a run of check-receipts
 // has noted it, or else this process compares. While a chain has no rail, that rail is not.
@@ -47,12 +43,12 @@ func (d sending) othersCleared(ctx context.Context) error {
 	return checks.Wait()
 }
 
-// compareCleared compares every wallet of the rail, also those that have never paid by these tables. Without any there
-// is nothing to compare: the tables may have lost them.
+// compareCleared compares every wallet of the rail, also those that have never paid by these tables. Without any that
+// is not retired there is nothing to compare: the tables may have lost them.
 func (d *Dispatcher) compareCleared(ctx context.Context) error {
 	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	nodes, none := d.Nodes.Nodes(ctx)
-	if err = cmp.Or(err, none); err != nil || len(wallets) == 0 {
+	if err = cmp.Or(err, none); err != nil || len(wallets.Working(true))+len(wallets.Working(false)) == 0 {
 		return cmp.Or(err, store.ErrUncleared)
 	}
 	s := sending{Dispatcher: d, Nodes: nodes}

@@ -3,6 +3,8 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +81,9 @@ func TestOneKeyTwoRails(t *testing.T) {
 	late := asked
 	late.IdempotencyKey = "late"
 	rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
-	if _, err := rails.Send(t.Context(), late); !errors.Is(err, dispatch.ErrUnavailable) {
+	_, err := rails.Send(t.Context(), late)
+	if text := fmt.Sprint(err); !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(text, "of chain [3]") ||
+		strings.Contains(text, "remove") {
 		t.Errorf("a chain has nodes and no rail: %v", err)
 	}
 	p.Must(p.Tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 3, Token: euro.Token, Network: "new"})))
@@ -95,6 +99,30 @@ func TestOneKeyTwoRails(t *testing.T) {
 	}
 	if r, err := rails.Send(t.Context(), asked); err != nil || !r.Replayed {
 		t.Errorf("a repetition: %+v, %v", r, err)
+	}
+}
+
+// A silent node answers nothing.
+type silent struct{ *process }
+
+func (silent) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	return chain.Account{}, porttest.ErrBroken
+}
+
+// TestADeadRail names itself in its refusal.
+func TestADeadRail(t *testing.T) {
+	p := newProcess(t, script{})
+	rails, _ := railsOf(p)
+	nodes := chain.Nodes{silent{p}}.Watch(p.Now, time.After)
+	for range 3 {
+		_, _ = nodes.Latest(t.Context(), token.Address{}, token.Address{})
+	}
+	rails.Wiring.Nodes = func(stack.Config) chain.Provider { return nodes }
+	other := asked
+	other.Asset = euro.Coin()
+	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "no node of rail "+euro.Coin().String()+" has answered") {
+		t.Error(err)
 	}
 }
 

@@ -56,26 +56,26 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	return ruling{d.Rules(rail.Settings), all.Denied}, err
 }
 
-// strange returns errStrange if a chain has nodes and no rail. The rails are read again then, as the rail is stored
-// before its nodes.
+// strange returns an error if a chain has nodes and no rail: the tables may have been restored to before it was added.
+// The rails are read again then, as the rail is stored before its nodes.
 func (d *Dispatcher) strange(ctx context.Context, all store.Rules) error {
 	if d.rails == nil || d.rails.Chains == nil {
 		return nil
 	}
 	chains, err := d.rails.Chains(ctx)
 	if err == nil && len(all.Without(chains)) > 0 {
-		if all, err = d.Store.Rules(ctx); err == nil && len(all.Without(chains)) > 0 {
-			err = errStrange
+		all, err = d.Store.Rules(ctx)
+		if lost := all.Without(chains); err == nil && len(lost) > 0 {
+			err = fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail; "+
+				"add the rail and run remit recover", lost)
 		}
 	}
 	return err
 }
 
-// errDead refuses requests at once while no node answers, so that those of other rails find room.
-var errDead = fmt.Errorf("%w: no node of the rail has answered", ErrUnavailable)
-
 // begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the
-// sending has the reason in refused.
+// sending has the reason in refused. While no node answers it refuses at once, so that requests of
+// other rails find room.
 func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	rules, refused := d.ruling(ctx)
 	nodes, err := d.Nodes.Nodes(ctx)
@@ -83,7 +83,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
 	if err == nil && d.rails != nil && d.rails.several() && nodes.Dead(ctx) {
-		err = errDead
+		err = fmt.Errorf("%w: no node of rail %s has answered", ErrUnavailable, d.Coin())
 	}
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
 }

@@ -127,7 +127,7 @@ func (p *pass) rests() bool {
 		return false
 	}
 	near := func(v chain.View) bool {
-		return v.Final > v.Number || time.Duration(v.Number-v.Final)*p.BlockTime < far //nolint:gosec // blocks, far from 2^63
+		return v.Final > v.Number || time.Duration(v.Number-v.Final)*p.BlockTime < far
 	}
 	return !slices.ContainsFunc(p.views, near) &&
 		!slices.ContainsFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined })

@@ -43,9 +43,11 @@ type Account struct {
 	stack.Config
 	Rail   settings.Rail
 	Report Report
+	Err    error // why the rail's part of the run failed
 }
 
-// Run settles each rail, as Settler.Run does. A rail that hangs or fails holds up no other. It returns a report of each.
+// Run settles each rail, as Settler.Run does. A rail that hangs or fails holds up no other. It returns a report of each,
+// and an error if all failed; one that fails beside another is logged.
 func (r *Rails) Run(ctx context.Context, by string) ([]Account, error) {
 	return r.each(ctx, func(s *Settler) (Report, error) { return s.Run(ctx, by) })
 }
@@ -66,26 +68,33 @@ func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]
 	}
 	accounts := make([]Account, len(rules.Rails))
 	var settling sync.WaitGroup
-	errs := make([]error, len(rules.Rails))
 	for i, rail := range rules.Rails {
 		settling.Go(func() {
+			a := &accounts[i]
 			s, err := r.settler(ctx, rules, i)
 			if err == nil {
-				accounts[i].Config, accounts[i].Rail = s.Config, rail.Terms()
-				accounts[i].Report, err = do(s)
+				a.Config, a.Rail = s.Config, rail.Terms()
+				a.Report, err = do(s)
 			}
-			if err != nil && len(rules.Rails) > 1 {
-				err = fmt.Errorf("rail %s: %w", rail.Coin, err)
+			if a.Err = err; err != nil && len(rules.Rails) > 1 {
+				a.Err = fmt.Errorf("rail %s: %w", rail.Coin, err)
+				r.Log.ErrorContext(ctx, "rail failed", "rail", rail.Coin.String(), "err", err)
 			}
-			errs[i] = err
 		})
 	}
+	var lost error
 	for _, id := range rules.Without(chains) {
 		r.Log.ErrorContext(ctx, "a chain has nodes and no rail", "chain_id", id)
-		errs = append(errs, store.NoteLost(ctx, r.Store, id, r.Now()))
+		lost = errors.Join(lost, store.NoteLost(ctx, r.Store, id, r.Now()))
 	}
 	settling.Wait()
-	return accounts, errors.Join(errs...)
+	for _, a := range accounts {
+		if a.Err == nil {
+			return accounts, lost
+		}
+		err = errors.Join(err, a.Err)
+	}
+	return accounts, errors.Join(err, lost)
 }
 
 // settler returns the settler of a rail: the one of the last run, unless its configuration has changed since.

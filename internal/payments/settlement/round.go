@@ -121,9 +121,9 @@ func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	return true
 }
 
-// lacking reports whether a wallet without a record has paid, or there is no wallet: the tables may have lost both.
+// lacking reports whether a wallet without a record has paid, or every wallet is retired: the tables may have lost both.
 func (r *round) lacking(ctx context.Context, wallets wallet.Registry) bool {
-	lacking := len(wallets) == 0
+	lacking := len(wallets.Working(true))+len(wallets.Working(false)) == 0
 	for _, w := range wallets.Working(false) {
 		views, err := r.Nodes.Latest(ctx, w.Address, r.Token.Contract)
 		if err != nil { // unknown

@@ -138,8 +138,11 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
-	for {
+	for failed := 0; ; {
 		round, all, err := s.round(ctx, run)
+		if failed++; err == nil {
+			failed = 0
+		}
 		total.next(round)
 		if all && total.Suspect == 0 {
 			if run.known.At = run.began; !run.held && !s.strange(ctx) {
@@ -154,6 +157,8 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
+		case !round.Busy && failed > 1: // of a dead rail with nothing under way; next minute's run tries again
+			return total, err
 		case round.Busy || err != nil:
 			patient, run.resting = true, false
 		case round.Resting > 0 && !run.resting:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -99,9 +100,12 @@ type record struct {
 
 type recordKey struct{}
 
+// address is a URL. Its parts other than scheme and host may be a provider's key.
+var address = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\s]*@)?([^/?#,\s]*)[^\s]*`)
+
 // Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
 func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
-	return context.WithValue(ctx, recordKey{}, record{strings.Join(args, " "), ask})
+	return context.WithValue(ctx, recordKey{}, record{address.ReplaceAllString(strings.Join(args, " "), "$1$2/…"), ask})
 }
 
 // recorded makes a change between two entries of the audit log. If it cannot write the first

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
@@ -19,7 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -166,13 +167,30 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
 	}
-	for id := range nodes {
-		if id > 0 && !slices.ContainsFunc(all.Rails, func(r store.Rail) bool { return r.Coin.ChainID == id }) {
+	for id, urls := range nodes {
+		if id > 0 && len(urls) > 0 && len(all.Without([]uint64{id})) > 0 {
 			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
 				"after a restore of the tables: nothing new is paid", id))
 		}
 	}
 	return strings.Join(names, ", "), err
+}
+
+// railsAreCompared finds a rail of which the tables may lack payments, so that those of other rails wait.
+func (e *examination) railsAreCompared(ctx context.Context) (string, error) {
+	rules, err := e.Payments.Rules(ctx)
+	if err != nil {
+		return "", err
+	}
+	uncleared, err := rules.Uncleared(ctx, e.Payments, token.Coin{}, time.Now())
+	for _, rail := range uncleared {
+		name := rail.Coin.String()
+		if i := slices.IndexFunc(e.rails, func(on *deployed.Deployment) bool { return on.On.Coin == rail.Coin }); i >= 0 {
+			name = e.rails[i].Name()
+		}
+		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it with its chain", name))
+	}
+	return "none holds the others", err
 }
 
 // settingsHold finds settings that stop payments.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
@@ -146,7 +148,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
 			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
 			"DescribeSecret":            "{}",
-			"GetSecretValue":            `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]}}"}`,
+			"GetSecretValue": `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]},` +
+				`\"8\":{\"urls\":[]}}"}`,
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
@@ -169,7 +172,34 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			t.Errorf("%s: %q, want %q", check, got, want)
 		}
 	}
+	if strings.Contains(found["rails"], "chain 8") {
+		t.Errorf("a chain without nodes: %s", found["rails"])
+	}
 	if !strings.Contains(found["keys in KMS"], "arn:aws:iam::1:role/a may sign for the retired wallet "+id(4).Address.String()) {
 		t.Errorf("a stranger's grant: %s", found["keys in KMS"])
 	}
+}
+
+// TestDoctorFindsARailThatHoldsOthers: payments of every other rail wait for one that may lack payments.
+func TestDoctorFindsARailThatHoldsOthers(t *testing.T) {
+	tables, now, first := newTables(), time.Now(), operatortest.Rail()
+	second := first
+	second.Token.Contract, second.Token.Symbol = token.Address{2}, "EURC"
+	for _, r := range []settings.Rail{first, second} {
+		must.OK(t, tables.Payments.SetSettings(t.Context(), settings.Default(r)))
+	}
+	is := func(want string) {
+		t.Helper()
+		found := doctor(t, &operatortest.Cloud{}, tables, "Mode=test", "rails compared")["rails compared"]
+		if !strings.HasPrefix(found, want) || strings.Contains(found, "usdc@") {
+			t.Errorf("%q, want %q", found, want)
+		}
+	}
+	ran := store.Comparison{Ran: now, Since: now, Abreast: now}
+	must.OK(t, tables.Payments.SetCompared(t.Context(), first.Coin(), ran))
+	is("BAD eurc@base-sepolia may hold the others")
+	must.OK(t, store.NoteLost(t.Context(), tables.Payments, second.ChainID, now))
+	is("BAD rail " + second.Coin().String() + ": its payments may be missing")
+	must.OK(t, tables.Payments.SetCompared(t.Context(), second.Coin(), ran))
+	is("none holds the others")
 }

@@ -59,6 +59,14 @@ func TestDoctorKnowsProviders(t *testing.T) {
 	}
 }
 
+// TestDoctorFindsABadURL, and names its chain.
+func TestDoctorFindsABadURL(t *testing.T) {
+	found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1", "k3y"))["nodes agree"]
+	if found.OK || !strings.Contains(found.Saw, "urls[1] of chain 1337") || strings.Contains(found.Saw, "k3y") {
+		t.Errorf("%+v", found)
+	}
+}
+
 type finding struct {
 	Check, Saw, Do string
 	OK             bool

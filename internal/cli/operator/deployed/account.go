@@ -192,6 +192,12 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 	if err == nil {
 		_, err = secretsmanager.NewFromConfig(a.AWS).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &arn, SecretString: &text})
 	}
+	if err != nil {
+		return err
+	}
+	if value, err = a.secret(ctx, arn); err == nil && string(value) != text { // a write has no condition
+		err = errors.New("the RPC secret was changed at the same time: check every chain's nodes in it")
+	}
 	return err
 }
 

@@ -182,26 +182,26 @@ func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, e
 // Nodes opens the nodes of the rail, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	all, err := d.RPC(ctx)
-	if urls = all[d.ChainID]; len(urls) == 0 && d.Number <= 1 {
+	urls, named := all[d.ChainID]
+	if !named && d.Number <= 1 {
 		urls = all[0]
 	}
 	if err == nil && len(urls) == 0 {
 		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		nodes, err = d.Open(urls)
 	}
-	nodes, err = d.Open(urls)
 	return nodes, urls, err
 }
 
 // Open opens nodes of the rail's chain.
 func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	own, _ := chains.Of(d.ChainID)
-	for _, url := range urls {
+	for i, url := range urls {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Gas: d.Config.Gas, Transport: d.Transport})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("opening urls[%d] of chain %d: %w", i, d.ChainID, err)
 		}
 		nodes = append(nodes, node)
 	}

@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ type Rails struct {
 // closing is the risk of closing a rail.
 const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
 	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
-	"    may have been lost, run remit recover first."
+	"    may have been lost, run remit recover first. If check-receipts has paused for five minutes since it was closed,\n" +
+	"    it stops them still: open and close it again."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
@@ -56,15 +58,13 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	if err != nil {
 		return none, err
 	}
-	lost, has := rules.Rail(first.Coin()), false
-	for _, r := range rules.Rails {
-		has = has || r.Coin.ChainID == first.ChainID
-	}
+	lost := rules.Rail(first.Coin())
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
 		return none, fmt.Errorf("nothing was changed: %s is a rail already; change it with remit settings set", on.Name())
 	}
 	nodes, err := d.RPC(ctx)
-	if err != nil {
+	note, unread := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
+	if err = cmp.Or(err, unread); err != nil {
 		return none, err
 	}
 	on.On = lost
@@ -73,19 +73,18 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
-	again := len(nodes[first.ChainID]) > 0 && !has && len(rules.Rails) > 0
+	again := len(nodes[first.ChainID]) > 0 && len(rules.Without([]uint64{first.ChainID})) > 0 || !note.Ran.IsZero()
 	if again {
-		text += "Its chain has nodes in the RPC secret already. If the tables were restored to a time before this rail was added, payments " +
-			"on it are lost, so nothing new is paid on any rail until remit recover has ended, or until you close this rail.\n"
+		text += "Its chain has or had nodes in the RPC secret without a rail. If the tables were restored to a time before this " +
+			"rail was added, payments on it are lost, so nothing new is paid on any rail until remit recover has ended, or " +
+			"until you close this rail.\n"
 	}
 	if len(rules.Rails) > 0 {
 		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
 			"each is set: remit merchants limit mer_… --asset %s.\n", first.Coin())
 	}
-	if len(c.RPC) == 0 && len(nodes[first.ChainID]) == 0 {
-		text += fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
-	}
-	made.Consequences = text + made.Consequences
+	put, how := c.put(nodes, rules, first.ChainID)
+	made.Consequences = text + how + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
 		if again { // no run may have come since the tables were restored
 			if err := store.NoteLost(ctx, d.Payments, first.ChainID, time.Now()); err != nil {
@@ -93,14 +92,32 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 			}
 		}
 		answer, err := stored(ctx)
-		if err == nil && len(c.RPC) > 0 {
-			if err = d.PutRPC(ctx, first.ChainID, c.RPC); err != nil {
+		if err == nil && len(put) > 0 {
+			if err = d.PutRPC(ctx, first.ChainID, put); err != nil {
 				err = fmt.Errorf("the rail is added, and its nodes may not be in the RPC secret; put them there: %w", err)
 			}
 		}
 		return answer, err
 	}
 	return made, nil
+}
+
+// put returns the nodes to store for the rail, and how it gets its nodes. Those that its chain has stay: its other rails
+// use them. The plain form is the first rail's alone, so another rail of the chain needs them under its number.
+func (c add) put(nodes map[uint64][]string, rules store.Rules, chainID uint64) (urls []string, how string) {
+	has, first := nodes[chainID], len(rules.Rails) == 0
+	if len(has) == 0 && (first || rules.Rails[0].Coin.ChainID == chainID) {
+		if has = nodes[0]; !first {
+			urls = has
+		}
+	}
+	switch {
+	case len(has) > 0:
+		return urls, fmt.Sprintf("It uses the nodes that its chain has in the RPC secret (%d), and none of --rpc.\n", len(has))
+	case len(c.RPC) == 0:
+		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", chainID)
+	}
+	return c.RPC, how
 }
 
 // first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.

@@ -1,12 +1,15 @@
 package setting_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -15,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
@@ -135,6 +139,51 @@ func TestAddALostRail(t *testing.T) {
 		if lost(id) != want {
 			t.Errorf("rail %d of a chain that has nodes is taken for lost: %t", chain+1, !want)
 		}
+	}
+	must.OK(t, store.NoteLost(t.Context(), dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), 11155111, time.Now()))
+	a.Steps([][3]string{{"a chain that had nodes", "rails add --yes 11155111", "version 1"}})
+	if log := must.Get(a.Remit("audit-log --json"))(t); strings.Count(log, "until remit recover has ended") != 2 {
+		t.Errorf("an operator is not told of a loss: %s", log)
+	}
+}
+
+// TestNodesOfAChain: a second token of a chain leaves the nodes that the first has, in either form of the RPC secret.
+func TestNodesOfAChain(t *testing.T) {
+	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`}))
+	defer node.Close()
+	const three, eurc = `"urls":["http://a","http://b","http://c"]`, " --token 0x808456652fdb597867f38412077A9182bf77359F TokenSymbol=EURC"
+	own := `{"84532":{"urls":["` + node.URL + `"]}}`
+	for why, c := range map[string]struct{ before, after, want string }{
+		"by its number": {`{"84532":{` + three + `}}`, `{"84532":{` + three + `}}`, "version 1"},
+		"plain":         {"{" + three + "}", `{"84532":{` + three + "}," + three + "}", "version 1"},
+		"none":          {"", own, "version 1"},
+		"another writes": {"", `{"7":{` + three + "}}",
+			"!put them there: the RPC secret was changed at the same time: check every chain's nodes in it"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			a := operatortest.NewAccount(t)
+			a.Nodes = []string{node.URL}
+			a.Steps([][3]string{{"the first", "rails add --yes 84532", "version 1"}})
+			secret := c.before
+			a.Answer = func(_ *http.Request, action, body string) string {
+				switch action {
+				case "PutSecretValue":
+					var put struct{ SecretString string }
+					must.OK(t, json.Unmarshal([]byte(body), &put))
+					if secret = put.SecretString; why == "another writes" {
+						secret = c.after
+					}
+					return "{}"
+				case "GetSecretValue":
+					return fmt.Sprintf(`{"SecretString":%q}`, secret) // "": it has no value
+				}
+				return ""
+			}
+			a.Steps([][3]string{{why, "rails add --yes 84532 --rpc " + node.URL + eurc, c.want}})
+			if secret != c.after {
+				t.Errorf("%s, want %s", secret, c.after)
+			}
+		})
 	}
 }
 

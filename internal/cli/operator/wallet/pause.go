@@ -202,7 +202,10 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		if err == nil {
 			v, err = w.on.View(ctx, nodes, w.Address)
 		}
-		if err != nil {
+		switch {
+		case err != nil && c.All:
+			return none, fmt.Errorf("%s: %w; resume another rail's wallets with --rail", w.on.Name(), err)
+		case err != nil:
 			return none, fmt.Errorf("%s: %w", w.on.Name(), err)
 		}
 		rolledBack = rolledBack || w.RolledBack()

@@ -265,6 +265,8 @@ func (o *Oracle) Restored() {
 // Lost accepts that the tables have changed. A recovery is going to complete them: then no payment
 // is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.past = append(o.past, before)
 	clear(o.pending)
 	clear(o.requests)

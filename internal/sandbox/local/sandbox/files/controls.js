@@ -25,6 +25,9 @@ export function wire(facts) {
     }
   }
 
+  let turn = Promise.resolve(); // one breaks and mends in the order in which one presses
+  const inTurn = (what) => (turn = turn.then(() => act(what)));
+
   const asset = () => assetOf(facts, $("asset").value);
 
   function curl() {
@@ -73,7 +76,8 @@ export function wire(facts) {
   for (const [id, times] of [["do-again", 1], ["do-fifty", 50]]) $(id).addEventListener("click", () => pay(last, times));
   $("copy").addEventListener("click", () => navigator.clipboard.writeText($("curl").textContent).then(() => said("Copied.")));
 
-  for (const id of ["mend", "settle"]) $(id).addEventListener("click", () => act({ do: id }));
+  $("mend").addEventListener("click", () => inTurn({ do: "mend" }));
+  $("settle").addEventListener("click", () => act({ do: "settle" }));
 
   const notes = { "Kill the next request": "Its process ends there, as by SIGKILL, and its client gets no answer." };
   const wide = matchMedia("(min-width: 901px)").matches;
@@ -84,7 +88,7 @@ export function wire(facts) {
     for (const b of facts.breakages.filter((b) => b.group === group)) {
       const button = make("button", "", [title(b.label), make("small")], { type: "button", "data-break": b.id, "aria-pressed": "false" });
       const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1" });
-      button.addEventListener("click", () => act({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
+      button.addEventListener("click", () => inTurn({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
       buttons.set(b.id, button);
       box.append(depth ? make("div", "depth", [button, make("label", "", ["Blocks", depth])]) : button);
     }
