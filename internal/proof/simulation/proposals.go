@@ -41,6 +41,9 @@ func (c *Cluster) terms(ctx context.Context, merchant string) (apikey.Terms, err
 		if age := time.Since(c.start); age >= c.suspends[0] && age < c.suspends[1] {
 			terms.Suspended = "for a while"
 		}
+		if merchant == c.Own {
+			terms.Own = "its own"
+		}
 		c.model.active[scheduler.ActorOf(ctx)] = terms.Suspended == ""
 	})
 	return *terms, err
