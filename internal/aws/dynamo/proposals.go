@@ -86,7 +86,7 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 		c.when += " AND revision = :read"
 		c.values[":read"] = text(from.Payment.Revision)
 		item := encodePayment(to.Payment)
-		for _, name := range []string{"batch_contract", "guarded", "tx_l1_fee", "tx_gas_unit"} { // absent where they are zero
+		for _, name := range []string{"batch_contract", "entries", "guarded", "tx_l1_fee", "tx_gas_unit"} { // absent where they are zero
 			if item[name] == nil {
 				item[name] = nil
 			}

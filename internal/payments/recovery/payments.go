@@ -65,7 +65,7 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	switch {
 	case err != nil:
 		return err
-	case stored.Proposal && !stored.State.Signed() && !stored.State.UsedUp() && stored.Pays(found.Outputs()):
+	case stored.Proposal && !stored.State.Signed() && !stored.State.UsedUp():
 		if !r.DryRun {
 			stored, err = r.begin(ctx, found)
 		}
@@ -103,14 +103,18 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 	return stored, err
 }
 
-// begin stores the release of a proposal whose payment was found on the chain, and returns the payment. Without it the
-// proposal would be released once more.
+// begin stores the release of a proposal whose key was used on the chain, and returns the payment, which is the chain's
+// even if it pays otherwise: the proposal is younger than the copy then. Without it the key would be used once more.
 func (r *run) begin(ctx context.Context, found payment.Payment) (payment.Payment, error) {
 	held, err := r.Store.Proposal(ctx, found.ID)
 	if err != nil {
 		return payment.Payment{}, err
 	}
 	offer := held.Payment
+	if !offer.Pays(found.Outputs()) || offer.Coin() != found.Coin() { // no request is answered with it
+		offer.To, offer.Amount, offer.Entries, offer.Token, offer.Network = found.To, found.Amount, found.Entries, found.Token, found.Network
+		offer.Fingerprint = ""
+	}
 	offer.State, offer.BatchContract, offer.Wallet, offer.Tx = payment.Prepared, found.BatchContract, found.Wallet, found.Tx
 	offer.CreatedAt, offer.UpdatedAt = found.CreatedAt, found.UpdatedAt
 	to := held.Begin(offer)

@@ -164,20 +164,23 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestRecoverProposals: a proposal whose payment the chain has is released by it, and never once more; one that was
-// cancelled before the copy, or that pays something else, differs.
+// TestRecoverProposals: a proposal whose key was used on the chain is released by that payment, whatever it pays, and
+// never once more; one that was cancelled before the copy differs.
 func TestRecoverProposals(t *testing.T) {
 	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
-		"cancelled": payment.Cancelled, "another amount": payment.Proposed} {
+		"cancelled": payment.Cancelled, "another amount": payment.Confirmed, "another asset": payment.Confirmed, "a batch": payment.Confirmed} {
 		t.Run(name, func(t *testing.T) {
 			c, keys, tables, r, mine := world(t, 1e12)
 			amount := token.Units(7)
 			if name == "another amount" {
 				amount = token.Units(8)
 			}
-			held := proposal.New(proposal.Proposal{Life: time.Hour}, payment.Request{Merchant: "mer_1", Mode: "test",
-				IdempotencyKey: "order-1",
-				To:             fakechain.Payee(0), Amount: amount}, coin, 1, "test", time.Now())
+			request := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: amount}
+			if name == "a batch" {
+				request, _ = request.Batch([]payment.Entry{{To: fakechain.Payee(1), Amount: amount}, {To: fakechain.Payee(2), Amount: amount}})
+			}
+			chainID := map[bool]uint64{true: 2, false: 1}[name == "another asset"]
+			held := proposal.New(proposal.Proposal{Life: time.Hour}, request, coin, chainID, "test", time.Now())
 			must.Get(tables.Propose(t.Context(), held))(t)
 			to := held
 			switch name {

@@ -183,7 +183,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		n.strike()
 		if at := n.steps; setup.Own != "" && at%200 == 100 && at < 2_000 { // others and itself, before and after
 			c.StartClient(fmt.Sprint("client-own", at), oracle.Order{Key: fmt.Sprint("own", at), Merchant: fmt.Sprintf("mer_%d", 1+at/200%2),
-				To: fakechain.Payee(700 + at/200), Amount: 50}, 2, false)
+				To: fakechain.Payee(750 + at/200), Amount: 50}, 2, false)
 		}
 		if changing && !n.ended() && changes.IntN(80) == 0 {
 			c.change(changes, n.steps)
