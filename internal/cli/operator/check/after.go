@@ -185,10 +185,12 @@ func (e *examination) railsAreCompared(ctx context.Context) (string, error) {
 	uncleared, err := rules.Uncleared(ctx, e.Payments, token.Coin{}, time.Now())
 	for _, rail := range uncleared {
 		name := rail.Coin.String()
-		if i := slices.IndexFunc(e.rails, func(on *deployed.Deployment) bool { return on.On.Coin == rail.Coin }); i >= 0 {
-			name = e.rails[i].Name()
+		for _, on := range e.rails { // --rail leaves others out
+			if on.On.Coin == rail.Coin {
+				name = on.Name()
+			}
 		}
-		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it with its chain", name))
+		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it", name))
 	}
 	return "none holds the others", err
 }
