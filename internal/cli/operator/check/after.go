@@ -167,8 +167,8 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
 	}
-	for id, urls := range nodes {
-		if id > 0 && len(urls) > 0 && len(all.Without([]uint64{id})) > 0 {
+	for id := range nodes {
+		if id > 0 && len(all.Without([]uint64{id})) > 0 {
 			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
 				"after a restore of the tables: nothing new is paid", id))
 		}

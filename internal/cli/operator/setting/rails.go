@@ -73,7 +73,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
-	again := len(nodes[first.ChainID]) > 0 && len(rules.Without([]uint64{first.ChainID})) > 0 || !note.Ran.IsZero()
+	_, named := nodes[first.ChainID]
+	again := named && len(rules.Without([]uint64{first.ChainID})) > 0 || !note.Ran.IsZero()
 	if again {
 		text += "Its chain has or had nodes in the RPC secret without a rail. If the tables were restored to a time " +
 			"before this rail was added, payments on it are lost, so nothing new is paid on any rail until remit " +
