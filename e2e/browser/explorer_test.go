@@ -97,7 +97,10 @@ type tab struct {
 	errors    chan string // the page's errors and exceptions
 }
 
-// do runs actions within half a minute. If one fails, do takes a picture of the page and ends the test.
+// patience ends a test that hangs, and is no limit of the page: in CI's first minute 44 packages compile beside it.
+const patience = 90 * time.Second
+
+// do runs actions. If one fails, do takes a picture of the page and ends the test.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	show(b, what, chromedp.Steps(actions...))
@@ -106,7 +109,7 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 // show is do for an action with a result.
 func show[V any](b *tab, what string, action chromedp.Action[V]) V {
 	b.Helper()
-	ctx, stop := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(b.ctx, patience)
 	defer stop()
 	value, err := chromedp.Run(ctx, action)
 	if err != nil {

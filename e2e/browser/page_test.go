@@ -96,7 +96,7 @@ func (s sandbox) sized(width int64, dark bool) {
 // await waits until a condition in JavaScript holds.
 func (s sandbox) await(what, format string, args ...any) {
 	s.Helper()
-	for end := time.Now().Add(90 * time.Second); !eval[bool](s, format, args...); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); !eval[bool](s, format, args...); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("%s: not so after 90 s: %s\nThe page shows: %s", what,
 				eval[string](s, `document.querySelector(".count").innerText + document.getElementById("log").innerText.slice(0, 4000)`), s.screenshot())

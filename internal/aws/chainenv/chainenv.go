@@ -34,8 +34,8 @@ func Open(env *boot.Env) Nodes {
 // Of returns the nodes of a rail's chain. Rails of one chain share them.
 func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID, !c.Further} }
 
-// Chains returns the chains that have nodes in the secret, none if it has no value. Nodes without a chain are the first
-// rail's.
+// Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that the
+// tables lost. It returns none if the secret has no value. Nodes without a chain are the first rail's.
 func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
 	l, err := n.secret.Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {
@@ -44,7 +44,7 @@ func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(l.urls)), func(id uint64) bool { return id == 0 || len(l.urls[id]) == 0 }), nil
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(l.urls)), func(id uint64) bool { return id == 0 }), nil
 }
 
 type provider struct {

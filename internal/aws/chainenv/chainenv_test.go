@@ -134,8 +134,8 @@ func TestABadEntry(t *testing.T) {
 			t.Errorf("chain %d: %v, want %v", c.chain, err, c.err)
 		}
 	}
-	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[1 8 137]" {
-		t.Errorf("chains with nodes: %v, %v", all, err)
+	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[1 8 10 137]" {
+		t.Errorf("chains of the secret: %v, %v", all, err)
 	}
 }
 

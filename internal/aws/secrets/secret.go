@@ -118,8 +118,8 @@ var ErrRPC = errors.New("unusable RPC secret")
 //
 //	{"8453": {"urls": ["https://…", …]}, "137": {"urls": […]}}
 //
-// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns what each chain has for URLs. Where one has none, or
-// bad ones, that concerns no other chain: ethrpc.Open refuses those. But a secret of chain 0 alone must have good ones.
+// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns the URLs of each chain. Where one has none, or bad
+// ones, that concerns no other chain: ethrpc.Open refuses those. But a secret of chain 0 alone must have good ones.
 func RPC(value []byte) (map[uint64][]string, error) {
 	var named map[string]json.RawMessage
 	if json.Unmarshal(value, &named) != nil {

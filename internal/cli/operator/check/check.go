@@ -88,7 +88,8 @@ func (e *examination) checks(ctx context.Context) []check {
 		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
 		{"canary", warning | after,
-			e.inProduction("Canary", "false", "a bad version gets all payments at once, and nothing takes it back"), "make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
+			e.inProduction("Canary", "false", "a bad version gets all payments at once, and nothing takes it back"),
+			"make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after,
 			e.inProduction("Size", "sandbox", "a flood of one function's requests can stop payments"),
@@ -96,8 +97,8 @@ func (e *examination) checks(ctx context.Context) []check {
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
 		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the chain and token that it had (docs/operate.md#rails)"},
-		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes are dead: " +
-			"remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
+		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
+			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
 	}
 	for _, on := range e.rails {
 		r := *e

@@ -28,8 +28,8 @@ type Rails struct {
 // closing is the risk of closing a rail.
 const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
 	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
-	"    may have been lost, run remit recover first. If check-receipts has paused for five minutes since it was closed,\n" +
-	"    it stops them still: open and close it again."
+	"    may have been lost, run remit recover first. If check-receipts pauses for five minutes later on, the\n" +
+	"    closed rail stops the others again: open and close it once more."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
@@ -73,11 +73,12 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
-	again := len(nodes[first.ChainID]) > 0 && len(rules.Without([]uint64{first.ChainID})) > 0 || !note.Ran.IsZero()
+	_, named := nodes[first.ChainID]
+	again := named && len(rules.Without([]uint64{first.ChainID})) > 0 || !note.Ran.IsZero()
 	if again {
-		text += "Its chain has or had nodes in the RPC secret without a rail. If the tables were restored to a time before this " +
-			"rail was added, payments on it are lost, so nothing new is paid on any rail until remit recover has ended, or " +
-			"until you close this rail.\n"
+		text += "Its chain has or had nodes in the RPC secret without a rail. If the tables were restored to a time " +
+			"before this rail was added, payments on it are lost, so nothing new is paid on any rail until remit " +
+			"recover has ended, or until you close this rail.\n"
 	}
 	if len(rules.Rails) > 0 {
 		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
@@ -102,8 +103,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	return made, nil
 }
 
-// put returns the nodes to store for the rail, and how it gets its nodes. Those that its chain has stay: its other rails
-// use them. The plain form is the first rail's alone, so another rail of the chain needs them under its number.
+// put returns the nodes to store for the rail, and how it gets its nodes. Those that its chain has stay: its other
+// rails use them. The plain form is the first rail's alone, so another rail of the chain needs them under its number.
 func (c add) put(nodes map[uint64][]string, rules store.Rules, chainID uint64) (urls []string, how string) {
 	has, first := nodes[chainID], len(rules.Rails) == 0
 	if len(has) == 0 && (first || rules.Rails[0].Coin.ChainID == chainID) {
@@ -113,7 +114,8 @@ func (c add) put(nodes map[uint64][]string, rules store.Rules, chainID uint64) (
 	}
 	switch {
 	case len(has) > 0:
-		return urls, fmt.Sprintf("It uses the nodes that its chain has in the RPC secret (%d), and none of --rpc.\n", len(has))
+		how = fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", len(has))
+		return urls, how
 	case len(c.RPC) == 0:
 		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", chainID)
 	}

@@ -128,9 +128,9 @@ func TestAddALostRail(t *testing.T) {
 		}
 		return `{"SecretString":"{\"84532\":{\"urls\":[\"http://a\"]},\"80002\":{\"urls\":[\"http://b\"]}}"}`
 	}
+	tables := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
 	lost := func(chain uint64) bool {
 		t.Helper()
-		tables := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
 		return !must.Get(tables.Compared(t.Context(), token.Coin{ChainID: chain}))(t).Ran.IsZero()
 	}
 	for chain, want := range []bool{false, true} {
@@ -140,9 +140,9 @@ func TestAddALostRail(t *testing.T) {
 			t.Errorf("rail %d of a chain that has nodes is taken for lost: %t", chain+1, !want)
 		}
 	}
-	must.OK(t, store.NoteLost(t.Context(), dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), 11155111, time.Now()))
+	must.OK(t, store.NoteLost(t.Context(), tables, 11155111, time.Now()))
 	a.Steps([][3]string{{"a chain that had nodes", "rails add --yes 11155111", "version 1"}})
-	if log := must.Get(a.Remit("audit-log --json"))(t); strings.Count(log, "until remit recover has ended") != 2 {
+	if log := must.Get(a.Remit("audit-log --json"))(t); strings.Count(log, "payments on it are lost") != 2 {
 		t.Errorf("an operator is not told of a loss: %s", log)
 	}
 }
@@ -151,7 +151,8 @@ func TestAddALostRail(t *testing.T) {
 func TestNodesOfAChain(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`}))
 	defer node.Close()
-	const three, eurc = `"urls":["http://a","http://b","http://c"]`, " --token 0x808456652fdb597867f38412077A9182bf77359F TokenSymbol=EURC"
+	const three = `"urls":["http://a","http://b","http://c"]`
+	const eurc = "0x808456652fdb597867f38412077A9182bf77359F TokenSymbol=E"
 	own := `{"84532":{"urls":["` + node.URL + `"]}}`
 	for why, c := range map[string]struct{ before, after, want string }{
 		"by its number": {`{"84532":{` + three + `}}`, `{"84532":{` + three + `}}`, "version 1"},
@@ -163,7 +164,7 @@ func TestNodesOfAChain(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			a := operatortest.NewAccount(t)
 			a.Nodes = []string{node.URL}
-			a.Steps([][3]string{{"the first", "rails add --yes 84532", "version 1"}})
+			a.Steps([][3]string{{"the first", "rails add --yes 84532 --rpc " + node.URL, "version 1"}})
 			secret := c.before
 			a.Answer = func(_ *http.Request, action, body string) string {
 				switch action {
@@ -179,7 +180,7 @@ func TestNodesOfAChain(t *testing.T) {
 				}
 				return ""
 			}
-			a.Steps([][3]string{{why, "rails add --yes 84532 --rpc " + node.URL + eurc, c.want}})
+			a.Steps([][3]string{{why, "rails add --yes 84532 --rpc " + node.URL + " --token " + eurc, c.want}})
 			if secret != c.after {
 				t.Errorf("%s, want %s", secret, c.after)
 			}
