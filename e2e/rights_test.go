@@ -94,7 +94,7 @@ func (s *stack) useEverything(t *testing.T) {
 	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
 	at := "/webhooks/" + hook.get("id")
 	m.call("GET", "/webhooks", nil).want(t, 200)
-	m.call("POST", "/api-keys", map[string]any{"label": "till 3"}).want(t, 201)
+	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // which asks for the assets
 	verified(t, got, hook.get("secret"), "api_key.created")
 	m.call("POST", "/api-keys/"+m.id()+"/rotate", nil).want(t, 201)
 	verified(t, got, hook.get("secret"), "api_key.created")
