@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -167,11 +168,10 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
 	}
-	for id := range nodes {
-		if id > 0 && len(all.Without([]uint64{id})) > 0 {
-			err = errors.Join(err, fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
-				"after a restore of the tables: nothing new is paid", id))
-		}
+	chains := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes)), func(id uint64) bool { return id == 0 })
+	if lost := all.Without(chains); len(lost) > 0 {
+		err = fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
+			"after a restore of the tables: nothing new is paid", lost)
 	}
 	return strings.Join(names, ", "), err
 }
