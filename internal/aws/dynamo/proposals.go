@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +19,9 @@ import (
 // Propose implements store.Proposals with one transaction: the payment's item, its place in the merchant's list, the
 // count of open ones. When the SDK repeats it after a lost answer, its token makes the answer the first one.
 func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, error) {
-	item, created := encodePayment(p.Payment), true
-	item["proposal"], item["proposal_writes"] = proposalText(p), number(p.Writes)
+	created := true
 	err := s.transact(ctx, "proposing "+string(p.Payment.ID),
-		s.putAbsent(item, func(attributes) error {
+		s.putAbsent(encodeProposal(p), func(attributes) error {
 			created = false
 			return nil
 		}),
@@ -32,6 +29,12 @@ func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, erro
 		s.with(change{key: openKey(p), do: "ADD open_count :one", when: "attribute_not_exists(open_count) OR open_count < :most",
 			values: attributes{":one": number(1), ":most": number(proposal.MaxOpen)}}, is(store.ErrProposals)))
 	return created && err == nil, err
+}
+
+func encodeProposal(p proposal.Proposal) attributes {
+	item := encodePayment(p.Payment)
+	item["proposal"], item["proposal_writes"] = proposalText(p), number(p.Writes)
+	return item
 }
 
 func proposalText(p proposal.Proposal) types.AttributeValue {
@@ -72,32 +75,24 @@ func decodeProposal(item attributes) (p proposal.Proposal, err error) {
 	return p, err
 }
 
-// Amend implements store.Proposals with one transaction of the items that change. The signed payment's own attributes
-// stay: settlement writes them meanwhile.
+// Amend implements store.Proposals with one transaction of the items that change. It stores an unsigned payment as a new
+// item, so that nothing of another request's content stays. A signed payment's own attributes stay: settlement writes
+// them meanwhile.
 func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
 	to.Writes = from.Writes + 1
 	c := change{
-		key: paymentKey(to.Payment.ID), when: "#state = :from AND proposal_writes = :before",
+		key: paymentKey(to.Payment.ID), do: "SET proposal = :proposal, proposal_writes = :writes",
+		when:   "#state = :from AND proposal_writes = :before",
 		values: attributes{":from": text(from.Payment.State), ":before": number(from.Writes)},
 	}
-	c.set("proposal", proposalText(to))
-	c.set("proposal_writes", number(to.Writes))
-	if !from.Payment.State.Signed() {
-		c.when += " AND revision = :read"
-		c.values[":read"] = text(from.Payment.Revision)
-		item := encodePayment(to.Payment)
-		for _, name := range []string{"batch_contract", "entries", "guarded", "tx_l1_fee", "tx_gas_unit"} { // absent where they are zero
-			if item[name] == nil {
-				item[name] = nil
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(item)) {
-			if name != attrPK && name != attrSK {
-				c.set(name, item[name])
-			}
-		}
+	writes := make([]write, 1)
+	if from.Payment.State.Signed() {
+		c.values[":proposal"], c.values[":writes"] = proposalText(to), number(to.Writes)
+		writes[0] = s.with(c, is(store.ErrChanged))
+	} else {
+		c.when, c.values[":read"] = c.when+" AND revision = :read", text(from.Payment.Revision)
+		writes[0] = s.put(encodeProposal(to), c.when, c.values, is(store.ErrChanged))
 	}
-	writes := []write{s.with(c, is(store.ErrChanged))}
 	if from.Next() != to.Next() || from.Status() != to.Status() {
 		writes = append(writes, s.place(to))
 	}

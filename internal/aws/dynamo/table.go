@@ -273,8 +273,8 @@ func is(err error) func(attributes) error { return func(attributes) error { retu
 func (t table) put(item attributes, when string, values attributes, refusal func(attributes) error) write {
 	c := change{when: when}
 	return write{types.TransactWriteItem{Put: &types.Put{
-		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: c.onFailure(),
+		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
+		ExpressionAttributeValues: values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
 	}}, refusal, c.fits}
 }
 

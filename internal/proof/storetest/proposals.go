@@ -116,6 +116,13 @@ var proposalPromises = []promise[*check]{
 		}
 		inert(c.amended(again, again.End(payment.Cancelled, noon)))
 	}},
+	{"an amendment stores the whole payment, and leaves nothing of the one before", func(c *check) {
+		p := c.proposed(c.batch(3), "key_1", noon)
+		other := payment.Request{Merchant: c.merchant, Mode: "test", IdempotencyKey: p.Payment.IdempotencyKey, To: token.Address{1},
+			Amount: token.Units(5)}
+		to := c.amended(p, c.begun(c.proposal(other, "key_1", noon)))
+		c.amended(to, c.begun(p))
+	}},
 	{"a released proposal's payment is one like any other", func(c *check) {
 		for _, r := range []payment.Request{c.request(token.Units(5)), c.batch(1), c.batch(3)} {
 			p := c.proposed(r, "key_1", noon)
