@@ -67,7 +67,7 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 		return err
 	case stored.Proposal && !stored.State.Signed() && !stored.State.UsedUp():
 		if !r.DryRun {
-			stored, err = r.begin(ctx, found)
+			stored, err = r.begin(ctx, stored, found)
 		}
 	case stored.State == payment.Prepared && !stored.Proposal:
 	case stored.Onchain == tx.Hash, stored.State == payment.Committed && slices.Contains(stored.Hashes(), tx.Hash):
@@ -104,16 +104,20 @@ func (r *run) stored(ctx context.Context, found payment.Payment) (stored payment
 }
 
 // begin stores the release of a proposal whose key was used on the chain, and returns the payment, which is the chain's
-// even if it pays otherwise: the proposal is younger than the copy then. Without it the key would be used once more.
-func (r *run) begin(ctx context.Context, found payment.Payment) (payment.Payment, error) {
+// even if it pays otherwise: the proposal is younger than the copy then. Without it the key would be used once more. If
+// the proposal has changed since it was read, a repeated Run judges it anew.
+func (r *run) begin(ctx context.Context, read, found payment.Payment) (payment.Payment, error) {
 	held, err := r.Store.Proposal(ctx, found.ID)
 	if err != nil {
 		return payment.Payment{}, err
 	}
 	offer := held.Payment
-	if !offer.Pays(found.Outputs()) || offer.Coin() != found.Coin() { // no request is answered with it
-		offer.To, offer.Amount, offer.Entries, offer.Token, offer.Network = found.To, found.Amount, found.Entries, found.Token, found.Network
-		offer.Fingerprint = ""
+	switch {
+	case offer.State != read.State || offer.Revision != read.Revision:
+		return payment.Payment{}, store.ErrChanged
+	case !offer.Pays(found.Outputs()) || offer.Coin() != found.Coin():
+		offer = found // without a fingerprint, no request is answered with it
+		offer.Merchant, offer.Mode, offer.IdempotencyKey = read.Merchant, read.Mode, read.IdempotencyKey
 	}
 	offer.State, offer.BatchContract, offer.Wallet, offer.Tx = payment.Prepared, found.BatchContract, found.Wallet, found.Tx
 	offer.CreatedAt, offer.UpdatedAt = found.CreatedAt, found.UpdatedAt

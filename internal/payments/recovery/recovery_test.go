@@ -2,6 +2,7 @@ package recovery_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -164,18 +165,33 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// cancelling cancels a proposal just before it is read.
+type cancelling struct{ store.Store }
+
+func (s cancelling) Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error) {
+	p, err := s.Store.Proposal(ctx, id)
+	if err == nil && p.Payment.State == payment.Proposed {
+		err = s.Amend(ctx, p, p.End(payment.Cancelled, time.Now()), store.Guard{})
+	}
+	if err != nil {
+		return p, err
+	}
+	return s.Store.Proposal(ctx, id)
+}
+
 // TestRecoverProposals: a proposal whose key was used on the chain is released by that payment, whatever it pays, and
-// never once more; one that was cancelled before the copy differs.
+// never once more; one that is cancelled before differs.
 func TestRecoverProposals(t *testing.T) {
 	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
-		"cancelled": payment.Cancelled, "another amount": payment.Confirmed, "another asset": payment.Confirmed, "a batch": payment.Confirmed} {
+		"cancelled": payment.Cancelled, "cancelled meanwhile": payment.Cancelled, "another amount": payment.Confirmed, "another asset": payment.Confirmed, "a batch": payment.Confirmed} {
 		t.Run(name, func(t *testing.T) {
 			c, keys, tables, r, mine := world(t, 1e12)
 			amount := token.Units(7)
 			if name == "another amount" {
 				amount = token.Units(8)
 			}
-			request := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: amount}
+			request := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: amount,
+				Reference: "inv-2"}
 			if name == "a batch" {
 				request, _ = request.Batch([]payment.Entry{{To: fakechain.Payee(1), Amount: amount}, {To: fakechain.Payee(2), Amount: amount}})
 			}
@@ -186,11 +202,14 @@ func TestRecoverProposals(t *testing.T) {
 			switch name {
 			case "begun":
 				offer := payment.New(held.Payment.ID, held.Request(), coin, "test", time.Now())
-				to = held.Begin(offer.AssignedTo(fakechain.Wallet(1), chain.Tx{}))
+				to = held.Begin(offer.AssignedTo(fakechain.Wallet(1), chain.Tx{ChainID: 1}))
 			case "cancelled":
 				to = held.End(payment.Cancelled, time.Now())
 			}
 			must.OK(t, tables.Amend(t.Context(), held, to, store.Guard{}))
+			if name == "cancelled meanwhile" {
+				r.Store = cancelling{tables}
+			}
 			signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
 			data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), held.Payment.ID.Memo()...)
 			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000,
@@ -199,10 +218,18 @@ func TestRecoverProposals(t *testing.T) {
 			for range 4 {
 				mine()
 			}
-			got := must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+			ids := must.Get(r.Hold(t.Context()))(t)
+			got, err := r.Run(t.Context(), ids)
+			if name == "cancelled meanwhile" && errors.Is(err, store.ErrChanged) {
+				got, err = r.Run(t.Context(), ids)
+			}
+			must.OK(t, err)
 			p := must.Get(tables.Proposal(t.Context(), held.Payment.ID))(t)
 			if p.Payment.State != want || p.Payment.Merchant != "mer_1" || got.Stored+len(got.Differ) != 1 || (got.Stored == 1) != want.Final() {
 				t.Errorf("%+v, the payment is %+v", got, p.Payment)
+			}
+			if same := p.Payment.Fingerprint == request.Fingerprint(); (p.Payment.Reference == request.Reference) != same {
+				t.Errorf("the words of a request that is not paid: %+v", p.Payment)
 			}
 		})
 	}
