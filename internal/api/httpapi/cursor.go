@@ -9,65 +9,110 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
 var errCursor = errors.New("invalid cursor")
 
 const cursorSum = 12
 
+// Filters are those of all lists. Zero fields do not restrict.
+type filters struct {
+	Status    string     `json:"s,omitempty"`
+	Reference string     `json:"r,omitempty"`
+	Asset     token.Coin `json:"c,omitzero"`
+	After     time.Time  `json:"a,omitzero"`
+	Before    time.Time  `json:"b,omitzero"`
+	By        string     `json:"k,omitempty"` // the key that proposed
+	Key       string     `json:"-"`           // Idempotency-Key; its list has one page
+}
+
+// differ reports whether a filter of f is not one of the others.
+func (f filters) differ(o filters) bool {
+	return f.Status != "" && f.Status != o.Status || f.Reference != "" && f.Reference != o.Reference || f.By != "" && f.By != o.By ||
+		f.Asset != (token.Coin{}) && f.Asset != o.Asset || f.Key != o.Key ||
+		!f.After.IsZero() && !f.After.Equal(o.After) || !f.Before.IsZero() && !f.Before.Equal(o.Before)
+}
+
+// A position is a place in a list. The zero one is before the first.
+type position struct {
+	At time.Time `json:"t,omitzero"`
+	ID string    `json:"i"`
+}
+
+func positionOf[ID ~string](at time.Time, id ID) position { return position{at.UTC(), string(id)} }
+
 // A cursor is the position at which the next page of a list begins, with the filters of the list. Merchants pass it
-// back as opaque text. It grants no rights: its checksum, which covers the merchant and mode too, only makes sure
-// that a mangled, invented or borrowed cursor is refused instead of giving another list.
+// back as opaque text. It grants no rights: its checksum, which covers the kind of list, the merchant and the mode too,
+// only makes sure that a mangled, invented or borrowed cursor is refused instead of giving another list.
 type cursor struct {
-	Status    payment.Status `json:"s,omitempty"`
-	Reference string         `json:"r,omitempty"`
-	Asset     token.Coin     `json:"c,omitzero"`
-	After     time.Time      `json:"a,omitzero"`
-	Before    time.Time      `json:"b,omitzero"`
-	Limit     int            `json:"n"`
-	At        time.Time      `json:"t"`
-	ID        payment.ID     `json:"i"`
+	filters
+	Limit int `json:"n"`
+	position
 }
 
-func cursorAt(f store.Filter, p store.Position) cursor {
-	return cursor{f.Status, f.Reference, f.Asset, f.After, f.Before, f.Limit, p.CreatedAt.UTC(), p.ID}
+// page reads the parameters cursor and limit of a list. A cursor carries the filters of its list; a request that names
+// others beside it is refused.
+func (c *call) page(kind string, sent filters) (cursor, error) {
+	q, at := c.query, cursor{filters: sent, Limit: defaultPage}
+	if text, ok := q.given("cursor"); ok {
+		at = cursor{}
+		switch err := parseCursor(text, kind, c.caller, &at); {
+		case err != nil || at.Limit < 1 || at.Limit > maxPage:
+			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
+		case sent.differ(at.filters):
+			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
+		}
+	}
+	at.Limit = q.limit(at.Limit)
+	return at, q.err()
 }
 
-// filter returns the filter by which merchant's list continues at c.
-func (c cursor) filter(merchant, mode string) store.Filter {
-	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, Reference: c.Reference, Asset: c.Asset, After: c.After,
-		Before: c.Before, Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
+// A listPage is the body of a list that is read page by page.
+type listPage[V any] struct {
+	Data       []V     `json:"data"`
+	HasMore    bool    `json:"has_more"`
+	NextCursor *string `json:"next_cursor"`
 }
 
-// paymentCursors names the kind of a cursor in its checksum.
-const paymentCursors = "cursor 1"
+// pageAt returns the page at a cursor: the views of items as far as they fit into an answer. The list goes on behind
+// next, unless that is zero, or behind the last item that fits.
+func pageAt[T, V any](c *call, kind string, at cursor, items []T, views []V, next position, of func(T) position) listPage[V] {
+	if n := fitting(views); n < len(views) {
+		views, next = views[:n], of(items[n-1])
+	}
+	list := listPage[V]{Data: views, HasMore: next != position{}}
+	if list.HasMore {
+		at.position = next
+		list.NextCursor = new(encodeCursor(kind, c.caller, at))
+	}
+	return list
+}
 
-func encodeCursor(kind, merchant, mode string, c any) string {
+func encodeCursor(kind string, p apikey.Principal, c cursor) string {
 	body, err := json.Marshal(c)
 	if err != nil { // only for years beyond 9999, which nothing listed has
 		panic(err)
 	}
-	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, kind, merchant, mode), body...))
+	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, kind, p), body...))
 }
 
 // parseCursor reads into c a cursor that was encoded for this kind, merchant and mode. Any other text is errCursor.
-func parseCursor(s, kind, merchant, mode string, c any) error {
+func parseCursor(s, kind string, p apikey.Principal, c *cursor) error {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < cursorSum || base64.RawURLEncoding.EncodeToString(b) != s { // one spelling only
 		return errCursor
 	}
 	sum, body := b[:cursorSum], b[cursorSum:]
-	if subtle.ConstantTimeCompare(sum, cursorCheck(body, kind, merchant, mode)) == 0 || json.Unmarshal(body, c) != nil {
+	if subtle.ConstantTimeCompare(sum, cursorCheck(body, kind, p)) == 0 || json.Unmarshal(body, c) != nil {
 		return errCursor
 	}
 	return nil
 }
 
-func cursorCheck(body []byte, kind, merchant, mode string) []byte {
+func cursorCheck(body []byte, kind string, p apikey.Principal) []byte {
 	h := sha256.New()
-	for _, part := range []string{kind, merchant, mode} {
+	for _, part := range []string{kind, p.MerchantID, string(p.Mode)} {
 		h.Write([]byte(part + "\x00"))
 	}
 	h.Write(body)

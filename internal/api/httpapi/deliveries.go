@@ -68,50 +68,27 @@ type Deliveries interface {
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
-		q, o, id := c.query, ownerOf(c.caller), c.params["id"]
-		at := deliveryCursor{Limit: defaultPage, Status: q.word("status", string(webhook.Pending), string(webhook.Delivered),
-			string(webhook.Exhausted), string(webhook.Cancelled))}
-		if sent, ok := q.given("cursor"); ok {
-			status := at.Status
-			at = deliveryCursor{}
-			if parseCursor(sent, deliveryCursors+id, o.Merchant, o.Mode, &at) != nil || at.Limit < 1 || at.Limit > maxPage {
-				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-			} else if status != "" && status != at.Status {
-				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
-			}
-		}
-		at.Limit = q.limit(at.Limit)
-		if err := q.err(); err != nil {
-			return answer{}, err
-		}
-		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.After, at.Limit)
+		o, id := ownerOf(c.caller), c.params["id"]
+		at, err := c.page(deliveryList+id, filters{Status: c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
+			string(webhook.Exhausted), string(webhook.Cancelled))})
 		if err != nil {
 			return answer{}, err
 		}
-		list := listPage[deliveryBody]{Data: []deliveryBody{}}
-		for _, d := range page {
-			list.Data = append(list.Data, deliveryBodyOf(d))
+		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
+		if err != nil {
+			return answer{}, err
 		}
-		if n := fitting(list.Data); n < len(list.Data) {
-			list.Data, next = list.Data[:n], page[n-1].Delivery
+		views := make([]deliveryBody, len(page))
+		for i, d := range page {
+			views[i] = deliveryBodyOf(d)
 		}
-		if list.HasMore = next != ""; list.HasMore {
-			at.After = next
-			list.NextCursor = new(encodeCursor(deliveryCursors+id, o.Merchant, o.Mode, at))
-		}
-		return answer{status: http.StatusOK, body: list}, nil
+		return answer{status: http.StatusOK, body: pageAt(c, deliveryList+id, at, page, views, position{ID: next},
+			func(d webhook.Delivery) position { return position{ID: d.Delivery} })}, nil
 	})
 }
 
-// A deliveryCursor is the delivery behind which the next page of an endpoint's deliveries begins.
-// deliveryCursors and the endpoint name its kind in checksums.
-type deliveryCursor struct {
-	Status string `json:"s,omitempty"`
-	Limit  int    `json:"n"`
-	After  string `json:"a"`
-}
-
-const deliveryCursors = "deliveries 1 "
+// deliveryList and the endpoint name the list of an endpoint's deliveries in cursors.
+const deliveryList = "deliveries 1 "
 
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(log Deliveries) Endpoint {

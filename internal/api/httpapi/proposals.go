@@ -129,80 +129,43 @@ func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...prop
 	return views
 }
 
-type proposalList = listPage[proposal.Public]
-
-// A proposalCursor is where a list of proposals goes on. proposalCursors names its kind in checksums.
-type proposalCursor struct {
-	Status string     `json:"s,omitempty"`
-	By     string     `json:"b,omitempty"`
-	Key    string     `json:"k,omitempty"`
-	Limit  int        `json:"n"`
-	At     time.Time  `json:"t"`
-	ID     payment.ID `json:"i"`
-}
-
-const proposalCursors = "proposals 1"
+const proposalList = "proposals 1"
 
 // ListProposals serves GET /proposals.
 func ListProposals(payments store.Store) Endpoint {
 	return endpoint("ListProposals", func(c *call) (answer, error) {
-		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
-		at := proposalCursor{Status: q.word("status", proposal.Statuses()...)}
-		if sent, ok := q.given("created_by"); ok {
-			if at.By = sent; !keyID.MatchString(sent) {
+		q := c.query
+		sent := filters{Status: q.word("status", proposal.Statuses()...), Key: q.idempotencyKey()}
+		if by, ok := q.given("created_by"); ok {
+			if sent.By = by; !keyID.MatchString(by) {
 				q.refuse("created_by", "key_id_invalid", "Must be the id of a key")
 			}
 		}
-		if sent, ok := q.given("idempotency_key"); ok {
-			at.Key = q.idempotencyKey(sent)
-		}
-		at.Limit = defaultPage
-		if sent, ok := q.given("cursor"); ok {
-			named := at
-			at = proposalCursor{}
-			switch err := parseCursor(sent, proposalCursors, merchant, mode, &at); {
-			case err != nil || at.Limit < 1 || at.Limit > maxPage:
-				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-			case named.Status != "" && named.Status != at.Status || named.By != "" && named.By != at.By || named.Key != at.Key:
-				q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
-			}
-		}
-		at.Limit = q.limit(at.Limit)
-		if err := q.err(); err != nil {
+		at, err := c.page(proposalList, sent)
+		if err != nil {
 			return answer{}, err
 		}
-		list, err := proposalsPage(c.Context(), payments, merchant, mode, at)
-		return answer{status: http.StatusOK, body: list}, err
-	})
-}
-
-func proposalsPage(ctx context.Context, payments store.Store, merchant, mode string, at proposalCursor) (proposalList, error) {
-	f := store.ProposalFilter{Merchant: merchant, Mode: mode, Status: at.Status, By: at.By, Limit: at.Limit,
-		From: store.Position{CreatedAt: at.At, ID: at.ID}}
-	if at.Key != "" {
-		list := proposalList{Data: []proposal.Public{}}
-		p, err := payments.Proposal(ctx, payment.KeyID(merchant, mode, at.Key))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return list, nil
-		case err == nil && p.Payment.Proposal && f.Matches(p):
-			list.Data = proposalsShown(ctx, payments, p)
+		f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status, By: at.By,
+			Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+		var page []proposal.Proposal
+		var next store.Position
+		if at.Key == "" {
+			page, next, err = payments.ListProposals(c.Context(), f)
+		} else {
+			var p proposal.Proposal
+			p, err = payments.Proposal(c.Context(), payment.KeyID(f.Merchant, f.Mode, at.Key))
+			if errors.Is(err, store.ErrNotFound) {
+				err = nil
+			} else if p.Payment.Proposal && f.Matches(p) {
+				page = append(page, p)
+			}
 		}
-		return list, err
-	}
-	page, next, err := payments.ListProposals(ctx, f)
-	if err != nil {
-		return proposalList{}, err
-	}
-	list := proposalList{Data: proposalsShown(ctx, payments, page...)}
-	if n := fitting(list.Data); n < len(list.Data) {
-		list.Data, next = list.Data[:n], store.Position{CreatedAt: page[n-1].CreatedAt, ID: page[n-1].Payment.ID}
-	}
-	if list.HasMore = !next.IsZero(); list.HasMore {
-		at.At, at.ID = next.CreatedAt, next.ID
-		list.NextCursor = new(encodeCursor(proposalCursors, merchant, mode, at))
-	}
-	return list, nil
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: pageAt(c, proposalList, at, page, proposalsShown(c.Context(), payments, page...),
+			positionOf(next.CreatedAt, next.ID), func(p proposal.Proposal) position { return positionOf(p.CreatedAt, p.Payment.ID) })}, nil
+	})
 }
 
 // GetProposal serves GET /proposals/{id}.

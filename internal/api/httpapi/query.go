@@ -74,13 +74,13 @@ func (q *query) given(name string) (string, bool) {
 	return sent[0], true
 }
 
-// idempotencyKey returns a key as a payment shows it, without quotes.
-func (q *query) idempotencyKey(sent string) string {
-	key, err := parseKey(sent)
-	if err != nil || key != sent {
+// idempotencyKey returns a key as a payment shows it, without quotes, empty if it was not sent.
+func (q *query) idempotencyKey() string {
+	sent, ok := q.given("idempotency_key")
+	if key, err := parseKey(sent); ok && (err != nil || key != sent) {
 		q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
 	}
-	return key
+	return sent
 }
 
 // limit returns the most entries of a page.

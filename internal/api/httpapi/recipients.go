@@ -84,41 +84,30 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 // ListRecipients serves GET /recipients.
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
-		q, merchant, mode := c.query, c.caller.MerchantID, string(c.caller.Mode)
-		at := recipientCursor{Limit: defaultPage}
-		if sent, ok := q.given("cursor"); ok {
-			if err := parseCursor(sent, recipientCursors, merchant, mode, &at); err != nil || at.Limit < 1 || at.Limit > maxPage {
-				q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-			}
-		}
-		at.Limit = q.limit(at.Limit)
-		if err := q.err(); err != nil {
-			return answer{}, err
-		}
-		page, more, err := book.Entries(c.Context(), merchant, mode, recipient.Position{CreatedAt: at.At, Address: at.Address}, at.Limit)
+		at, err := c.page(recipientList, filters{})
 		if err != nil {
 			return answer{}, err
 		}
-		list := listPage[recipient.Public]{Data: []recipient.Public{}, HasMore: more}
-		for _, e := range page {
-			list.Data = append(list.Data, e.Public(now()))
-			at.At, at.Address = e.CreatedAt, e.Address
+		from := recipient.Position{CreatedAt: at.At}
+		from.Address, _ = token.ParseAddress(at.ID) // zero for the first page
+		entries, more, err := book.Entries(c.Context(), c.caller.MerchantID, string(c.caller.Mode), from, at.Limit)
+		if err != nil {
+			return answer{}, err
 		}
+		views := make([]recipient.Public, len(entries))
+		for i, e := range entries {
+			views[i] = e.Public(now())
+		}
+		of := func(e recipient.Entry) position { return positionOf(e.CreatedAt, e.Address.String()) }
+		var next position
 		if more {
-			list.NextCursor = new(encodeCursor(recipientCursors, merchant, mode, at))
+			next = of(entries[len(entries)-1])
 		}
-		return answer{status: http.StatusOK, body: list}, nil
+		return answer{status: http.StatusOK, body: pageAt(c, recipientList, at, entries, views, next, of)}, nil
 	})
 }
 
-// A recipientCursor is where an address book's next page begins. recipientCursors names its kind in checksums.
-type recipientCursor struct {
-	Limit   int           `json:"n"`
-	At      time.Time     `json:"t"`
-	Address token.Address `json:"a"`
-}
-
-const recipientCursors = "recipients 1"
+const recipientList = "recipients 1"
 
 // DeleteRecipient serves POST /recipients/{address}/delete.
 func DeleteRecipient(book *recipient.AddressBook) Endpoint {

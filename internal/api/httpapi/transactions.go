@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -45,34 +44,27 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// A listPage is the body of a list that is read page by page.
-type listPage[T any] struct {
-	Data       []T     `json:"data"`
-	HasMore    bool    `json:"has_more"`
-	NextCursor *string `json:"next_cursor"`
-}
-
-type transactionList = listPage[payment.Public]
-
 // ListTransactions serves GET /transactions.
 func ListTransactions(payments store.Store, assets Assets) Endpoint {
 	return endpoint("ListTransactions", func(c *call) (answer, error) {
-		f, key, err := readFilter(c, assets)
+		sent, err := readFilters(c, assets)
 		if err != nil {
 			return answer{}, err
 		}
-		var list transactionList
-		if key != "" {
-			list, err = underKey(c.Context(), payments, f, key)
-		} else {
-			list, err = pageOf(c.Context(), payments, f)
+		at, err := c.page(paymentList, sent)
+		if err != nil {
+			return answer{}, err
 		}
+		list, err := transactionsAt(c, payments, at)
 		if err == nil && prefersCSV(c.Header.Values("Accept")) {
 			return csv(list)
 		}
 		return answer{status: http.StatusOK, body: list}, err
 	})
 }
+
+// paymentList names the kind of a cursor in its checksum.
+const paymentList = "cursor 1"
 
 var qvalue = regexp.MustCompile(`^(0(\.[0-9]{0,3})?|1(\.0{0,3})?)$`)
 
@@ -106,7 +98,7 @@ func prefersCSV(accept []string) bool {
 
 // csv answers with the page as CSV. The link to the next page is relative to the
 // address of this one, which the function does not know in full behind API Gateway.
-func csv(l transactionList) (answer, error) {
+func csv(l listPage[payment.Public]) (answer, error) {
 	var text bytes.Buffer
 	if err := payment.CSV(&text, true, l.Data...); err != nil {
 		return answer{}, err
@@ -118,9 +110,8 @@ func csv(l transactionList) (answer, error) {
 	return a, nil
 }
 
-// readFilter reads the query of GET /transactions. A cursor carries the filters
-// of its list; a request that names other filters beside it is refused.
-func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) {
+// readFilters reads the filters of GET /transactions.
+func readFilters(c *call, assets Assets) (f filters, err error) {
 	q := c.query
 	for name := range q.values {
 		if q.values["idempotency_key"] != nil && name != "idempotency_key" && name != "limit" && len(q.bad) == 0 {
@@ -128,23 +119,14 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 		}
 	}
 	if err := q.err(); err != nil {
-		return f, "", err
+		return f, err
 	}
-	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
-	f = store.Filter{
-		Merchant: merchant, Mode: mode,
-		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
-		After:  q.instant("created_after"), Before: q.instant("created_before"),
-		Limit: defaultPage,
+	f = filters{
+		Status: q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed)),
+		After:  q.instant("created_after"), Before: q.instant("created_before"), Key: q.idempotencyKey(),
 	}
 	asset, err := q.asset(c.Context(), assets)
-	if err != nil {
-		return f, "", err
-	}
 	f.Asset = asset.Coin()
-	if sent, ok := q.given("idempotency_key"); ok {
-		key = q.idempotencyKey(sent)
-	}
 	if sent, ok := q.given("reference"); ok {
 		if n := utf8.RuneCountInString(sent); n < 1 {
 			q.refuse("reference", "string_too_short", "Must not be empty")
@@ -153,57 +135,43 @@ func readFilter(c *call, assets Assets) (f store.Filter, key string, err error) 
 		}
 		f.Reference = sent
 	}
-	if sent, ok := q.given("cursor"); ok {
-		var cur cursor
-		err := parseCursor(sent, paymentCursors, merchant, mode, &cur)
-		switch {
-		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
-			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
-		case f.Status != "" && f.Status != cur.Status || f.Reference != "" && f.Reference != cur.Reference ||
-			f.Asset != (token.Coin{}) && f.Asset != cur.Asset ||
-			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
-			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
-		default:
-			f = cur.filter(merchant, mode)
-		}
-	}
-	f.Limit = q.limit(f.Limit)
-	return f, key, q.err()
+	return f, err
 }
 
-// pageOf returns a page of the history, which may lag a little behind writes.
-func pageOf(ctx context.Context, tables store.Store, f store.Filter) (transactionList, error) {
-	payments, next, err := tables.List(ctx, f)
+// transactionsAt returns a page of the history, which may lag a little behind writes, or what is under a key.
+func transactionsAt(c *call, tables store.Store, at cursor) (list listPage[payment.Public], err error) {
+	f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: payment.Status(at.Status),
+		Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,
+		From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+	var payments []payment.Payment
+	var next store.Position
+	if at.Key != "" {
+		payments, err = underKey(c.Context(), tables, f, at.Key)
+	} else {
+		payments, next, err = tables.List(c.Context(), f)
+	}
 	if err != nil {
-		return transactionList{}, err
+		return list, err
 	}
-	list := transactionList{Data: shown(ctx, tables, payments...)}
-	if n := fitting(list.Data); n < len(list.Data) {
-		list.Data, next = list.Data[:n], store.Position{CreatedAt: payments[n-1].CreatedAt, ID: payments[n-1].ID}
-	}
-	if list.HasMore = !next.IsZero(); list.HasMore {
-		list.NextCursor = new(encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAt(f, next)))
-	}
-	return list, nil
+	return pageAt(c, paymentList, at, payments, shown(c.Context(), tables, payments...), positionOf(next.CreatedAt, next.ID),
+		func(p payment.Payment) position { return positionOf(p.CreatedAt, p.ID) }), nil
 }
 
-// underKey returns the list of the one payment under an Idempotency-Key. By it a client whose POST got no answer
-// learns of its payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress, one that
-// waits in a proposal a *dispatch.OpenError; a key that a proposal's end used up has none.
-func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) (transactionList, error) {
-	list := transactionList{Data: []payment.Public{}}
+// underKey returns the one payment under an Idempotency-Key. By it a client whose POST got no answer learns of its
+// payment, so it reads strongly consistently. A payment that is PREPARED is dispatch.ErrInProgress, one that waits in a
+// proposal a *dispatch.OpenError; a key that a proposal's end used up has none.
+func underKey(ctx context.Context, payments store.Store, f store.Filter, key string) ([]payment.Payment, error) {
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && p.State.UsedUp():
-		return list, nil
+		return nil, nil
 	case err != nil:
-		return transactionList{}, err
+		return nil, err
 	case p.State == payment.Proposed:
-		return transactionList{}, &dispatch.OpenError{ID: p.ID}
+		return nil, &dispatch.OpenError{ID: p.ID}
 	case p.State == payment.Prepared:
-		return transactionList{}, dispatch.ErrInProgress
+		return nil, dispatch.ErrInProgress
 	}
 	p.Mode = f.Mode // a payment found on the chain has no mode yet, but this mode's keys made its ID
-	list.Data = shown(ctx, payments, p)
-	return list, nil
+	return []payment.Payment{p}, nil
 }
