@@ -178,7 +178,8 @@ func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoin
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
-			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Guard: f.guard(), Above: f.limit("approve_above"), Life: f.life(),
+			Count: f.count("daily_count", apikey.MaxCount), Above: f.limit("approve_above"), Life: f.life(),
+			Book: f.choice("recipients", "any", "book") == "book", Guard: f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard),
 		}
 		if _, ok := f.given("asset"); ok || r.HasAmounts() {
 			all, err := assets.read(c.Context())
@@ -247,27 +248,6 @@ func (f *form) count(field string, most uint64) uint64 {
 	return n
 }
 
-func (f *form) book() bool {
-	v, ok := f.given("recipients")
-	if !ok {
-		return false
-	}
-	if v.Kind != strictjson.String || v.Text != "any" && v.Text != "book" {
-		f.refuse("recipients", "enum", `Must be "any" or "book"`)
-	}
-	return v.Text == "book"
-}
-
-// guard reads the seconds of a repeat guard, which are no string.
-func (f *form) guard() uint64 {
-	const field = "repeat_guard_seconds"
-	n := f.number(field, apikey.MaxGuard)
-	if n > 0 && n < apikey.MinGuard {
-		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", apikey.MinGuard, apikey.MaxGuard))
-	}
-	return n
-}
-
 // longestLife is the longest time from now on for which a key can be made.
 const longestLife = 31_536_000
 
@@ -283,6 +263,15 @@ func (f *form) number(field string, most uint64) uint64 {
 		return 0
 	}
 	return f.count(field, most)
+}
+
+// between is number with a least value.
+func (f *form) between(field string, least, most uint64) uint64 {
+	n := f.number(field, most)
+	if n > 0 && n < least {
+		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", least, most))
+	}
+	return n
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.

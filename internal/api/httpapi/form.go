@@ -60,6 +60,15 @@ func (f *form) check(field string, v strictjson.Value, least, most int) bool {
 	return false
 }
 
+// choice reads an optional string, one of two.
+func (f *form) choice(field, a, b string) string {
+	v, ok := f.given(field)
+	if ok && (v.Kind != strictjson.String || v.Text != a && v.Text != b) {
+		f.refuse(field, "enum", fmt.Sprintf("Must be %q or %q", a, b))
+	}
+	return v.Text
+}
+
 func (f *form) amount(field string) token.Amount {
 	v, ok := f.object.Member(field)
 	if !ok {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/api/strictjson"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -28,53 +27,34 @@ type Proposer interface {
 // CreateProposal serves POST /proposals.
 func CreateProposal(proposals Proposer, wallets WalletFinder, assets Assets, now func() time.Time) Endpoint {
 	return submission("CreateProposal", func(c *call, f *form) (answer, error) {
-		var r payment.Request
-		var at func(int) []any
 		all, err := assets.ofPayment(c)
 		if err != nil {
 			return answer{}, err
 		}
+		read := (*form).single
 		_, batch := f.given("payments")
 		if batch {
-			var fields []string
-			r, fields = f.batch(c, all)
-			at = func(i int) []any { return []any{"payments", i, fields[i]} }
-			for _, field := range []string{"amount", "to", "wallet_address"} {
-				if _, both := f.given(field); both {
-					f.refuse("payments", "one_of", "Must not stand beside amount, to or wallet_address")
-					break
-				}
+			read = (*form).batch
+		}
+		r := read(f, c, all)
+		for _, field := range []string{"amount", "to", "wallet_address"} {
+			if _, both := f.given(field); both && batch {
+				f.refuse("payments", "one_of", "Must not stand beside amount, to or wallet_address")
+				break
 			}
-		} else {
-			var field string
-			r, field = f.single(c, all)
-			at = func(int) []any { return []any{field} }
 		}
-		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(), Required: f.approval()}
-		if err := f.err(); err != nil {
-			return answer{}, err
-		}
-		if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
-			return answer{}, err
-		}
-		if r.NotAfter, err = notAfter(c.Header); err != nil {
+		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(), Required: f.choice("approval", "required", "none") != "none"}
+		if err := r.complete(c, f); err != nil {
 			return answer{}, err
 		}
 		if r.IdempotencyKey == "" {
 			return answer{}, dispatch.ErrKeyMissing
 		}
-		p, replayed, err := proposals.Propose(c.Context(), p, r, c.caller.Grant.May(apikey.PaymentsWrite))
-		if err = validity(err, at); err != nil {
-			if entry, ok := errors.AsType[*chain.EntryError](err); ok && batch {
-				err = entryError{err, entry.Index}
-			}
-			return answer{}, err
+		p, replayed, err := proposals.Propose(c.Context(), p, r.Request, c.caller.Grant.May(apikey.PaymentsWrite))
+		if err != nil {
+			return answer{}, r.validity(err)
 		}
-		a := answer{status: http.StatusCreated, body: proposalsShown(c.Context(), wallets, p)[0]}
-		if replayed {
-			a.header = map[string]string{"Idempotent-Replayed": "true"}
-		}
-		return a, nil
+		return createdAnswer(proposalsShown(c.Context(), wallets, p)[0], replayed), nil
 	})
 }
 
@@ -101,21 +81,7 @@ func (f *form) proposalLife() time.Duration {
 	if _, ok := f.given(field); !ok {
 		return proposal.DefaultLife
 	}
-	life := time.Duration(f.number(field, uint64(proposal.MaxLife/time.Second))) * time.Second
-	if life > 0 && life < proposal.MinLife {
-		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", proposal.MinLife/time.Second,
-			proposal.MaxLife/time.Second))
-	}
-	return life
-}
-
-// approval reads whether a proposal needs an approval, which it does unless the field says otherwise.
-func (f *form) approval() bool {
-	v, ok := f.given("approval")
-	if ok && (v.Kind != strictjson.String || v.Text != "required" && v.Text != "none") {
-		f.refuse("approval", "enum", `Must be "required" or "none"`)
-	}
-	return !ok || v.Text != "none"
+	return time.Duration(f.between(field, uint64(proposal.MinLife/time.Second), uint64(proposal.MaxLife/time.Second))) * time.Second
 }
 
 // proposalsShown returns proposals as merchants see them, with the progress of their payments.
@@ -201,9 +167,9 @@ func CancelProposal(proposals Proposer, wallets WalletFinder) Endpoint {
 // Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required. Anything
 // else has no code: it holds only for now.
 func Explain(err error) proposal.Refusal {
-	index := -1
+	var r proposal.Refusal
 	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
-		index = entry.Index
+		r.Index = &entry.Index
 	}
 	tooMany, many := errors.AsType[*dispatch.TooManyError](err)
 	switch {
@@ -216,13 +182,10 @@ func Explain(err error) proposal.Refusal {
 			Message: fmt.Sprintf("At most %d of these payments fit into one transaction of this chain.", tooMany.Fit)}
 	}
 	p := problemOf(err)
-	text, _ := p.detail.(string)
 	if p.status != http.StatusBadRequest && p.code != "approval_required" {
 		return proposal.Refusal{}
 	}
-	r := proposal.Refusal{Code: p.code, Message: text}
-	if index >= 0 {
-		r.Index = &index
-	}
+	r.Code = p.code
+	r.Message, _ = p.detail.(string)
 	return r
 }

@@ -26,54 +26,37 @@ type Payer interface {
 
 // SendPayment serves POST /send-payment. The contracts of all assets are refused as recipients.
 func SendPayment(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
-	return submission("SendPayment", func(c *call, f *form) (answer, error) {
-		all, err := assets.ofPayment(c)
-		if err != nil {
-			return answer{}, err
-		}
-		r, field := f.single(c, all)
-		f.proposalsOnly()
-		return send(c, f, payer, wallets, r, func(int) []any { return []any{field} })
-	})
+	return paying("SendPayment", (*form).single, payer, wallets, assets)
 }
 
 // SendPayments serves POST /send-payments: a batch, all or nothing.
 func SendPayments(payer Payer, wallets WalletFinder, assets Assets) Endpoint {
-	return submission("SendPayments", func(c *call, f *form) (answer, error) {
-		all, err := assets.ofPayment(c)
-		if err != nil {
-			return answer{}, err
-		}
-		r, fields := f.batch(c, all)
-		f.proposalsOnly()
-		a, err := send(c, f, payer, wallets, r, func(i int) []any { return []any{"payments", i, fields[i]} })
-		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
-			err = invalids{{"too_many", []any{"body", "payments"},
-				fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
-		} else if entry, ok := errors.AsType[*chain.EntryError](err); ok {
-			err = entryError{err, entry.Index}
-		}
-		return a, err
-	})
+	return paying("SendPayments", (*form).batch, payer, wallets, assets)
 }
 
-// single reads a payment of one, and the name of its recipient's field.
-func (f *form) single(c *call, all stack.Assets) (r payment.Request, field string) {
+// An asked payment is a request that was read, and where in the body the recipient of an entry is.
+type asked struct {
+	payment.Request
+	at func(entry int) []any
+}
+
+// single reads a payment of one.
+func (f *form) single(c *call, all stack.Assets) asked {
 	to, field := f.recipient(all)
 	amount := f.amount("amount")
-	r = f.request(c, all)
+	r := f.request(c, all)
 	r.To, r.Amount, r.DifferentFrom = to, amount, f.hash("different_from")
-	return r, field
+	return asked{r, func(int) []any { return []any{field} }}
 }
 
-// batch reads a batch, and the names of its recipients' fields.
-func (f *form) batch(c *call, all stack.Assets) (payment.Request, []string) {
+// batch reads a batch.
+func (f *form) batch(c *call, all stack.Assets) asked {
 	entries, fields := f.entries(all)
 	r, fits := f.request(c, all).Batch(entries)
 	if len(f.bad) == 0 && !fits {
 		f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
 	}
-	return r, fields
+	return asked{r, func(i int) []any { return []any{"payments", i, fields[i]} }}
 }
 
 // proposalsOnly refuses the fields of a proposal in a payment that would be made now.
@@ -107,48 +90,76 @@ func (f *form) request(c *call, all stack.Assets) payment.Request {
 	return r
 }
 
-// send answers with the payment of r, unless f has faults. at says where in the body the recipient of an entry is.
-func send(c *call, f *form, payer Payer, wallets WalletFinder, r payment.Request, at func(int) []any) (answer, error) {
-	if err := f.err(); err != nil {
-		return answer{}, err
-	}
-	var err error
-	if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
-		return answer{}, err
-	}
-	if r.NotAfter, err = notAfter(c.Header); err != nil {
-		return answer{}, err
-	}
-	if r.IdempotencyKey == "" && misplaced(c.Request, f) {
-		return answer{}, errMisplaced
-	}
-	result, err := payer.Send(c.Context(), r)
-	switch err = validity(err, at); {
-	case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
-		return answer{}, errors.Join(errKeyless, err)
-	case err != nil:
-		return answer{}, err
-	}
-	a := answer{status: http.StatusCreated, body: result.Payment.Public()}
-	if result.Replayed {
-		a.header = map[string]string{"Idempotent-Replayed": "true"}
-		a.body = shown(c.Context(), wallets, result.Payment)[0]
-	}
-	return a, nil
+// paying makes the Endpoint that pays what read reads.
+func paying(handler string, read func(*form, *call, stack.Assets) asked, payer Payer, wallets WalletFinder, assets Assets) Endpoint {
+	return submission(handler, func(c *call, f *form) (answer, error) {
+		all, err := assets.ofPayment(c)
+		if err != nil {
+			return answer{}, err
+		}
+		r := read(f, c, all)
+		f.proposalsOnly()
+		if err := r.complete(c, f); err != nil {
+			return answer{}, err
+		}
+		if r.IdempotencyKey == "" && misplaced(c.Request, f) {
+			return answer{}, errMisplaced
+		}
+		result, err := payer.Send(c.Context(), r.Request)
+		switch err = r.validity(err); {
+		case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
+			return answer{}, errors.Join(errKeyless, err)
+		case err != nil:
+			return answer{}, err
+		}
+		a := createdAnswer(result.Payment.Public(), result.Replayed)
+		if result.Replayed {
+			a.body = shown(c.Context(), wallets, result.Payment)[0]
+		}
+		return a, nil
+	})
 }
 
-// validity returns err, or what is invalid in the request where it reports that.
-func validity(err error, at func(int) []any) error {
+// complete reads the headers of the request, unless f has faults.
+func (r *asked) complete(c *call, f *form) (err error) {
+	if err = f.err(); err == nil {
+		r.IdempotencyKey, err = idempotencyKey(c.Header)
+	}
+	if err == nil {
+		r.NotAfter, err = notAfter(c.Header)
+	}
+	return err
+}
+
+// createdAnswer answers with what a request has made, or an earlier one under its key.
+func createdAnswer(body any, replayed bool) answer {
+	a := answer{status: http.StatusCreated, body: body}
+	if replayed {
+		a.header = map[string]string{"Idempotent-Replayed": "true"}
+	}
+	return a
+}
+
+// validity returns err, with the entry of a batch that it concerns, or what is invalid in the request where it reports
+// that.
+func (r asked) validity(err error) error {
+	entry, ofEntry := errors.AsType[*chain.EntryError](err)
+	tooMany, many := errors.AsType[*dispatch.TooManyError](err)
 	switch {
 	case errors.Is(err, dispatch.ErrKeyReused):
 		return invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
 			"This Idempotency-Key was used for a payment with other content"}}
 	case errors.Is(err, dispatch.ErrOwnWallet):
 		own := 0
-		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+		if ofEntry {
 			own = entry.Index
 		}
-		return invalids{{"recipient_refused", append([]any{"body"}, at(own)...), "Must not be a wallet of this service"}}
+		return invalids{{"recipient_refused", append([]any{"body"}, r.at(own)...), "Must not be a wallet of this service"}}
+	case many:
+		return invalids{{"too_many", []any{"body", "payments"},
+			fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
+	case ofEntry && r.Entries != nil:
+		return entryError{err, entry.Index}
 	}
 	return err
 }
