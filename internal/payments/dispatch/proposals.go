@@ -131,15 +131,8 @@ func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Reque
 	return nil
 }
 
-// Find returns a merchant's proposal, or ErrNoProposal.
-func (s *Proposals) Find(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error) {
-	return FindProposal(ctx, s.Store, o, id)
-}
-
-// FindProposal is Find of a store.
-func FindProposal(ctx context.Context, in interface {
-	Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error)
-}, o webhook.Owner, id string) (proposal.Proposal, error) {
+// FindProposal returns a merchant's proposal, or ErrNoProposal.
+func FindProposal(ctx context.Context, in store.Proposals, o webhook.Owner, id string) (proposal.Proposal, error) {
 	of := proposal.Payment(id)
 	if of == "" {
 		return proposal.Proposal{}, ErrNoProposal
@@ -160,7 +153,7 @@ const changes = 8
 // proposal.ErrBeginning asks to repeat it.
 func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (
 	proposal.Proposal, error) {
-	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
+	p, err := s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
 		switch state := p.Payment.State; {
 		case p.By.Root == by.Root:
 			return p, proposal.ErrOwn
@@ -176,12 +169,11 @@ func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by 
 			return p.End(payment.Expired, s.Now()), s.unmade(ctx, p.Payment)
 		}
 		return p.Approve(by, s.Now()), nil
-	}, func(p proposal.Proposal) error {
-		if p.Payment.State.UsedUp() {
-			return proposal.ErrEnded
-		}
-		return nil
 	})
+	if err == nil && p.Payment.State.UsedUp() {
+		err = proposal.ErrEnded
+	}
+	return p, err
 }
 
 // Cancel uses a proposal's key up, unless its payment holds a nonce or is signed: then proposal.ErrReleased. While a
@@ -196,7 +188,7 @@ func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (pro
 			return p, proposal.ErrReleased
 		}
 		return p.End(payment.Cancelled, s.Now()), s.unmade(ctx, p.Payment)
-	}, func(proposal.Proposal) error { return nil })
+	})
 }
 
 // unmade returns an error unless an open proposal can end: its begun release holds no nonce, and no handler is making its
@@ -227,51 +219,53 @@ func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
 }
 
 // change stores what do makes of a proposal, again whenever another process was faster, and publishes its event.
-func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do func(proposal.Proposal) (proposal.Proposal, error),
-	result func(proposal.Proposal) error) (proposal.Proposal, error) {
+func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do func(proposal.Proposal) (proposal.Proposal, error)) (
+	proposal.Proposal, error) {
 	for range changes {
-		p, err := s.Find(ctx, o, id)
+		p, err := FindProposal(ctx, s.Store, o, id)
 		if err != nil {
 			return p, err
 		}
 		to, err := do(p)
-		if err != nil {
+		if err == nil && to.Version == p.Version {
+			return s.publish(ctx, p), nil
+		}
+		if err == nil {
+			p, err = s.amend(ctx, p, to)
+		}
+		if !errors.Is(err, store.ErrChanged) {
 			return p, err
 		}
-		if to.Version != p.Version {
-			err = s.Store.Amend(ctx, p, to, store.Guard{})
-			to.Writes = p.Writes + 1
-		}
-		if errors.Is(err, store.ErrChanged) {
-			continue
-		}
-		if err != nil {
-			return p, err
-		}
-		to = s.publish(ctx, to)
-		return to, result(to)
 	}
 	return proposal.Proposal{}, proposal.ErrBeginning
 }
 
+// amend stores to over from, and publishes its event.
+func (s *Proposals) amend(ctx context.Context, from, to proposal.Proposal) (proposal.Proposal, error) {
+	if err := s.Store.Amend(ctx, from, to, store.Guard{}); err != nil {
+		return from, err
+	}
+	to.Writes = from.Writes + 1
+	return s.publish(ctx, to), nil
+}
+
 // publish publishes p's event, if it has one, and closes p if it has ended. After a failure the next Run does it.
 func (s *Proposals) publish(ctx context.Context, p proposal.Proposal) proposal.Proposal {
-	o := webhook.Owner{Merchant: p.Payment.Merchant, Mode: p.Payment.Mode}
 	to, over := p, p.Payment.State.Signed() || p.Payment.State.UsedUp()
-	if to.Event == "" && (to.Closed || !over) {
+	if to.Event, to.Closed = "", over; p.Event == "" && p.Closed == over {
 		return p
 	}
 	var err error
 	if p.Event != "" {
+		o := webhook.Owner{Merchant: p.Payment.Merchant, Mode: p.Payment.Mode}
 		err = s.Events.Announce(ctx, o, p.Event, p.UpdatedAt, p.Public())
 	}
-	if to.Event, to.Closed = "", over; err == nil {
-		err = s.Store.Amend(ctx, p, to, store.Guard{})
+	if err == nil {
+		to, err = s.amend(ctx, p, to)
 	}
+	s.warn(ctx, err, "left to the next run", "proposal", proposal.ID(p.Payment.ID))
 	if err != nil {
-		s.warn(ctx, err, "left to the next run", "proposal", proposal.ID(p.Payment.ID))
 		return p
 	}
-	to.Writes++
 	return to
 }

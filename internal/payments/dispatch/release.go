@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +34,7 @@ type runOfReleases struct {
 	*Proposals
 	mu    sync.Mutex
 	short map[pool]token.Amount // the least amounts that the wallets could not cover in this run
-	out   int
+	out   atomic.Int64          // signed payments
 }
 
 // A pool names the wallets of an asset that pay for one owner.
@@ -51,31 +52,26 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 		return 0, 0, err
 	}
 	oldest = s.Now().Sub(due[0].Since)
-	turn, turns := map[string]int{}, make([]int, len(due))
-	for i, d := range due {
-		turns[i] = turn[d.Merchant]
-		turn[d.Merchant]++
+	next, turn := map[string]int{}, map[payment.ID]int{}
+	for _, d := range due {
+		turn[d.ID] = next[d.Merchant]
+		next[d.Merchant]++
 	}
-	order := make([]int, len(due))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
+	slices.SortStableFunc(due, func(a, b store.DueProposal) int { return cmp.Compare(turn[a.ID], turn[b.ID]) })
 	run := &runOfReleases{Proposals: s, short: map[pool]token.Amount{}}
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(s.Width, releaseWidth))
-	for _, i := range order {
+	for _, d := range due {
 		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && deadline.Sub(s.Now()) < reserve {
 			break
 		}
 		group.Go(func() error {
-			err := run.lookAfter(ctx, due[i].ID)
-			s.warn(ctx, err, "proposal left to the next run", "proposal", proposal.ID(due[i].ID))
+			s.warn(ctx, run.lookAfter(ctx, d.ID), "proposal left to the next run", "proposal", proposal.ID(d.ID))
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return run.out, oldest, nil
+	return int(run.out.Load()), oldest, nil
 }
 
 // lookAfter does what is due of a proposal.
@@ -90,16 +86,10 @@ func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
 	case state.Signed() || state.UsedUp():
 		return nil
 	case state == payment.Proposed && !now.Before(p.ExpiresAt()):
-		to := p.End(payment.Expired, now)
-		if err := r.unmade(ctx, p.Payment); err != nil {
-			return err
+		if err = r.unmade(ctx, p.Payment); err == nil {
+			_, err = r.amend(ctx, p, p.End(payment.Expired, now))
 		}
-		if err := r.Store.Amend(ctx, p, to, store.Guard{}); err != nil {
-			return err
-		}
-		to.Writes = p.Writes + 1
-		r.publish(ctx, to)
-		return nil
+		return err
 	case err != nil:
 		return err
 	case p.Event != "" || terms.Suspended != "" || now.Before(p.Next()):
@@ -123,7 +113,7 @@ func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of pay
 	if !short {
 		err = r.Release(ctx, p, of)
 	}
-	if errors.Is(err, ErrInsufficient) && !short {
+	if errors.Is(err, ErrInsufficient) {
 		r.mu.Lock()
 		if least, some = r.short[from]; !some || of.Amount.Less(least) {
 			r.short[from] = of.Amount
@@ -131,9 +121,7 @@ func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of pay
 		r.mu.Unlock()
 	}
 	if err == nil {
-		r.mu.Lock()
-		r.out++
-		r.mu.Unlock()
+		r.out.Add(1)
 		if p, err = r.Store.Proposal(ctx, p.Payment.ID); err == nil {
 			r.publish(ctx, p)
 		}
@@ -141,10 +129,9 @@ func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of pay
 	}
 	if why := r.Explain(err); why.Code != "" && p.Payment.State == payment.Proposed && !errors.Is(err, ErrInProgress) {
 		// If the release was begun, its refusal is stored with its end, and this write finds another proposal.
-		if err := r.Store.Amend(ctx, p, p.Refused(why, r.Now()), store.Guard{}); err != nil && !errors.Is(err, store.ErrChanged) {
-			return err
+		if err = r.Store.Amend(ctx, p, p.Refused(why, r.Now()), store.Guard{}); errors.Is(err, store.ErrChanged) {
+			return nil
 		}
-		return nil
 	}
 	return err
 }
