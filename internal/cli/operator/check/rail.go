@@ -299,7 +299,7 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	}
 	if err == nil {
 		var left []token.Address
-		if left, _, err = e.Unregistered(ctx); len(left) > 0 {
+		if left, err = e.Unregistered(ctx); len(left) > 0 {
 			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
 		}
 	}
