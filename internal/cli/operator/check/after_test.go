@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -133,10 +135,20 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		must.OK(t, tables.Payments.Register(t.Context(),
 			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
 	}
+	for n, state := range map[byte]wallet.State{6: wallet.Assigned, 7: wallet.Assigned, 8: wallet.Draining, 9: wallet.Assigned, 10: wallet.Draining} {
+		merchant := fmt.Sprint("mer_", n)
+		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state,
+			Key: wallet.InSecret, Merchant: merchant}))
+		if n < 10 { // the last one is about to be nobody's
+			must.OK(t, tables.Keys.SetTerms(t.Context(), merchant, apikey.Terms{}, apikey.Terms{AssetTerms: apikey.AssetTerms{Own: "x"}}))
+		}
+	}
+	must.OK(t, tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(7), NextNonce: 9, Paused: "theft", Merchant: "mer_7"}, stored.Token.Contract))
 	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
 		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
-		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0)}))
+		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0),
+		"eth_getBalance " + id(7).Address.String(): operatortest.Word(1e18), "eth_getBalance " + id(9).Address.String(): operatortest.Word(1e18)}))
 	defer node.Close()
 	cloud := &operatortest.Cloud{Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
@@ -154,13 +166,16 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
 	for check, want := range map[string]string{
-		"closed":                  "BAD A main network and Environment=prod move real money",
-		"reserved concurrency":    "BAD the parameter Size is sandbox",
-		"rails":                   "BAD the RPC secret has nodes of chain [8 10], of which there is no rail",
-		"registry":                "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
-		"wallet 0x01000000":       "BAD holds 0 ether",
-		"wallet 0x02000000":       "BAD wallet is paused: theft",
-		"wallet 0x03000000":       "9 mined, next nonce 8",
+		"closed":               "BAD A main network and Environment=prod move real money",
+		"reserved concurrency": "BAD the parameter Size is sandbox",
+		"rails":                "BAD the RPC secret has nodes of chain [8 10], of which there is no rail",
+		"registry":             "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
+		"wallet 0x01000000":    "BAD holds 0 ether",
+		"wallet 0x02000000":    "BAD wallet is paused: theft",
+		"wallet 0x03000000":    "9 mined, next nonce 8",
+		"wallet 0x06000000":    "BAD holds 0 ether",
+		"own wallets": "BAD payments of merchant mer_6 wait: no wallet of its own can pay\n" +
+			"payments of merchant mer_7 wait: no wallet of its own can pay\npayments of merchant mer_8 wait: no wallet of its own can pay",
 		"allowance 0x01000000":    "BAD the batch contract may take nothing",
 		"batch contract":          "no such method",
 		"keys in KMS":             "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " + id(1).Address.String(),
@@ -171,6 +186,9 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		if got := found[check]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", check, got, want)
 		}
+	}
+	if strings.Count(found["own wallets"], "mer_") != 3 {
+		t.Errorf("own wallets: %s", found["own wallets"])
 	}
 	if !strings.Contains(found["keys in KMS"], "arn:aws:iam::1:role/a may sign for the retired wallet "+id(4).Address.String()) {
 		t.Errorf("a stranger's grant: %s", found["keys in KMS"])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"net/url"
@@ -258,7 +259,8 @@ func (e *examination) ofWallets() (all []check) {
 			}, "remit batch approve " + name})
 		}
 	}
-	return all
+	return append(all, check{"own wallets", always, e.ownPay,
+		"make one pay: remit wallet resume, or drain --undo, or send it ether; or end them: remit wallet unassign"})
 }
 
 // isFunded finds a wallet that cannot pay.
@@ -280,16 +282,36 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 			"restored", "%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
 	case r.State == wallet.Active && v.Balance.IsZero():
 		return "", fixed("send "+e.Asset.Symbol+" to "+address, "holds no %s", e.Asset.Symbol)
-	case r.State == wallet.Active && e.Config.GasUnit == 0 && v.Gas.Less(least):
+	case (r.State == wallet.Active || r.State == wallet.Assigned) && e.Config.GasUnit == 0 && v.Gas.Less(least):
 		return "", fixed("send ether for gas to "+address, "holds %s", e.Gas(v.Gas))
 	}
 	return e.Holds(v.Account), nil
 }
 
+// ownPay finds merchants who pay from wallets of their own alone, of which none can pay.
+func (e *examination) ownPay(ctx context.Context) (string, error) {
+	var err error
+	pays := map[string]bool{}
+	for _, r := range e.wallets {
+		if r.Merchant != "" {
+			_, failed := e.isFunded(ctx, r)
+			pays[r.Merchant] = pays[r.Merchant] || r.State == wallet.Assigned && failed == nil
+		}
+	}
+	for _, merchant := range slices.Sorted(maps.Keys(pays)) {
+		terms, failed := e.Keys.Terms(ctx, merchant)
+		if err = errors.Join(err, failed); !pays[merchant] && terms.Of(e.TermsAsset()).Own != "" {
+			err = errors.Join(err, fmt.Errorf("payments of merchant %s wait: no wallet of its own can pay", merchant))
+		}
+	}
+	return fmt.Sprintf("of %d merchants", len(pays)), err
+}
+
 // activeWallets finds a stack without a wallet that pays, and wallets whose registration is lost.
 func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	err := e.noWallets
-	if err == nil && len(e.wallets.Active()) == 0 {
+	paying := func(r wallet.Registration) bool { return r.State == wallet.Active || r.State == wallet.Assigned }
+	if err == nil && !slices.ContainsFunc(e.wallets, paying) {
 		err = errors.New("no wallet may pay")
 	}
 	for _, r := range e.wallets {
@@ -299,7 +321,7 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	}
 	if err == nil {
 		var left []token.Address
-		if left, _, err = e.Unregistered(ctx); len(left) > 0 {
+		if left, err = e.Unregistered(ctx); len(left) > 0 {
 			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
 		}
 	}

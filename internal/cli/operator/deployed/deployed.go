@@ -142,6 +142,23 @@ func (d *Deployment) Named(ctx context.Context, name string) (asset, standard to
 	return asset, standard, err
 }
 
+// KeysOf returns a merchant's keys, or apikey.ErrNotFound if the merchant has none.
+func (d *Deployment) KeysOf(ctx context.Context, merchant string) ([]apikey.Key, error) {
+	keys, err := d.Keys.List(ctx, merchant)
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf("%w: merchant %q has none; find the merchant with remit merchants list", apikey.ErrNotFound, merchant)
+	}
+	return keys, err
+}
+
+// TermsAsset is the rail's asset as apikey.Terms name it: zero for the default.
+func (d *Deployment) TermsAsset() (asset token.Coin) {
+	if d.Number > 1 {
+		asset = d.Config.Coin()
+	}
+	return asset
+}
+
 // WalletID names a wallet of the stack.
 func (d *Deployment) WalletID(a token.Address) wallet.ID {
 	return wallet.ID{ChainID: d.ChainID, Address: a}
@@ -152,22 +169,23 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted command.
+// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the command
+// of another operator may be about to register it.
 const interrupted = time.Minute
 
-// Unregistered returns unregistered wallets with stored keys, and whether a command that stored one was interrupted.
-func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, old bool, err error) {
+// Unregistered returns the wallets whose keys an interrupted command has stored, and not registered.
+func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, err error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	keyed, err := d.Stored(ctx)
 	for a, key := range keyed {
-		if _, registered := wallets.Find(a); !registered {
-			left, old = append(left, a), old || time.Since(key.Since) > interrupted
+		if _, registered := wallets.Find(a); !registered && time.Since(key.Since) > interrupted {
+			left = append(left, a)
 		}
 	}
-	return left, old, err
+	return left, err
 }
 
 // Stored returns the wallets of the rail with a stored key.

@@ -1,17 +1,11 @@
 package deployed_test
 
 import (
-	"crypto/rand"
-	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // TestWithoutCredentials: commands for a stack on AWS, and preflight, name the missing part in one line.
@@ -34,29 +28,6 @@ func TestWithoutCredentials(t *testing.T) {
 		before := &check.Preflight{Stack: "remit", Template: "none: the credentials come first"}
 		if err := before.Run(t.Context(), io.Discard); err == nil || err.Error() != want {
 			t.Errorf("preflight in region %q: %v, want %s", region, err, want)
-		}
-	}
-}
-
-func TestActing(t *testing.T) {
-	keys := apikey.NewRegistry(&memory.APIKeys{}, apikey.Test, time.Now, rand.Reader)
-	m := must.Get(keys.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
-	for _, test := range []struct {
-		id, name, want string // the name that the key has
-		err            error
-	}{
-		{m.Key.MerchantID, "", "Shop", nil},
-		{m.Key.MerchantID, "Other", "Shop", nil},
-		{"mer_0123456789ABCDef", "Lost", "Lost", nil},
-		{"mer_0123456789ABCDef", "", "", apikey.ErrNotFound},
-		{"mer_0123456789ABCDef", "\u00a0", "\u00a0", apikey.ErrNameBlank},
-		{"mer_0123456789ABCDe", "Short", "", deployed.ErrMerchant},
-		{"mer_0123456789ABCDe-", "Dash", "", deployed.ErrMerchant},
-		{"0123456789ABCDef", "No prefix", "", deployed.ErrMerchant},
-	} {
-		k, err := deployed.Acting(t.Context(), keys, test.id, test.name)
-		if k.MerchantName != test.want || !errors.Is(err, test.err) || test.want != "" && (k.MerchantID != test.id || k.Grant != apikey.Full()) {
-			t.Errorf("Acting(%q, %q) = %+v, %v; want %q, %v", test.id, test.name, k, err, test.want, test.err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,25 @@ func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.C
 
 func registry(d *deployed.Deployment) *apikey.Registry {
 	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
+}
+
+var merchantID = regexp.MustCompile("^mer_[0-9A-Za-z]{16}$")
+
+// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables have
+// lost every key of the merchant, name must be the merchant's name.
+func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) (apikey.Key, error) {
+	keys, err := d.KeysOf(ctx, merchant)
+	switch {
+	case err == nil:
+		name = keys[0].MerchantName
+	case name == "" || !errors.Is(err, apikey.ErrNotFound):
+		return apikey.Key{}, err
+	case !merchantID.MatchString(merchant):
+		return apikey.Key{}, fmt.Errorf("%q is no merchant's id; give mer_ and 16 letters or digits", merchant)
+	default:
+		err = apikey.CheckName(name)
+	}
+	return apikey.Key{MerchantID: merchant, MerchantName: name, Grant: apikey.Full()}, err
 }
 
 // keyAnswer shows a new key, for the only time.
@@ -115,7 +135,7 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	if err != nil {
 		return none, err
 	}
-	by, err := deployed.Acting(ctx, registry(d), c.Merchant, c.Name)
+	by, err := acting(ctx, d, c.Merchant, c.Name)
 	if err != nil {
 		return none, err
 	}
@@ -205,7 +225,7 @@ func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
 			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
 		Apply: func(ctx context.Context) (none change.Answer, err error) {
-			by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
+			by, err := acting(ctx, d, c.Merchant, "")
 			if err != nil {
 				return none, err
 			}
@@ -276,7 +296,7 @@ func endedAnswer(ended []string) change.Answer {
 
 // ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.
 func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	by, err := deployed.Acting(ctx, registry(d), c.Merchant, "")
+	by, err := acting(ctx, d, c.Merchant, "")
 	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds "+
 		"after: it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack,
 		d.KeyCache)

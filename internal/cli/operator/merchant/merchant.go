@@ -121,10 +121,7 @@ type merchantArg struct {
 
 // find reads the merchant and its keys, newest first.
 func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merchantRow, keys []apikey.Key, err error) {
-	if keys, err = d.Keys.List(ctx, c.Merchant); err == nil && len(keys) == 0 {
-		err = fmt.Errorf("no merchant %q has a key; find the merchant with remit merchants list", c.Merchant)
-	}
-	if err == nil {
+	if keys, err = d.KeysOf(ctx, c.Merchant); err == nil {
 		row, err = rowOf(ctx, d.Keys, keys)
 	}
 	return row, keys, err
@@ -201,10 +198,9 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (chan
 	}
 	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount),
 		limit(c.DailyAmount)), "done", func(t *apikey.Terms) {
-		was := t.Of(coin)
 		if coin == standard {
-			was = t.AssetTerms
+			coin = token.Coin{}
 		}
-		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount, Own: was.Own})
+		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount, Own: t.Of(coin).Own})
 	})
 }

@@ -8,16 +8,26 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A termsTable is a table of keys. The next write of terms is made by next, if there is one.
+// A termsTable is a table of keys. The next write of terms is made by next, if there is one; read comes before a read.
 type termsTable struct {
 	*memory.APIKeys
 	next func(apply func() error) error
+	read func()
+}
+
+func (k *termsTable) Terms(ctx context.Context, merchant string) (apikey.Terms, error) {
+	if read := k.read; read != nil {
+		k.read = nil
+		read()
+	}
+	return k.APIKeys.Terms(ctx, merchant)
 }
 
 func (k *termsTable) SetTerms(ctx context.Context, merchant string, from, to apikey.Terms) error {
@@ -67,7 +77,7 @@ func TestAssign(t *testing.T) {
 		e.want("", drain, "done")
 		e.want("at once", assign+"mer_1", "processes may pay from W for 1s more")
 		time.Sleep(time.Second)
-		e.want("nobody", assign+"mer_3", "^no merchant \"mer_3\" has a key")
+		e.want("nobody", assign+"mer_3", "merchant \"mer_3\" has none")
 		e.want("a wallet of nobody", unassign, "^wallet W is no merchant's")
 		e.fail("Assign", false)
 		e.want("killed before it", assign+"mer_1", "^store is down")
@@ -85,10 +95,10 @@ func TestAssign(t *testing.T) {
 		is("it is the merchant's", "assigned mer_1/mer_1 mer_1")
 
 		e.want("of another", assign+"mer_2", "^wallet W is of merchant mer_1; run remit wallet unassign W first")
-		e.want("a wallet that pays", unassign, "^wallet W is not drained; run remit wallet drain W first")
+		e.want("a wallet that pays", unassign, "^W is not draining; run remit wallet drain W first")
 		e.want("", drain, "done")
 		time.Sleep(time.Second)
-		e.want("with its merchant's coins", unassign, "^wallet W holds .*USDC.* of its merchant; move it first")
+		e.want("with its merchant's coins", unassign, "^wallet W holds .*USDC.* of its merchant; empty it with remit wallet sweep first")
 		e.want("the operator moves them", "wallet sweep W --to O --key s --yes", `USDC to O: confirmed`)
 		keys.next = down
 		e.want("killed before it", unassign, "^keys are down")
@@ -103,7 +113,12 @@ func TestAssign(t *testing.T) {
 		e.want("", drain, "done")
 		time.Sleep(time.Second)
 		keys.next = between(drain+" --undo", "done")
-		e.want("another one thinks again", unassign, "^the wallet was assigned again meanwhile")
+		e.want("another one thinks again", unassign, "^another operator has changed the merchant's terms")
+		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
+		e.want("", drain, "done")
+		time.Sleep(time.Second)
+		keys.read = func() { e.want("between", drain+" --undo", "done") }
+		e.want("before the terms are read", unassign, "^the wallet was assigned again meanwhile")
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
 		e.want("", drain, "done")
 		time.Sleep(time.Second)
@@ -119,7 +134,7 @@ func TestAssign(t *testing.T) {
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
 		e.want("", drain, "done")
 		time.Sleep(time.Second)
-		e.want("in the end", unassign, "done; remit wallet drain --undo lets it pay for all")
+		e.want("in the end", unassign, "done; remit wallet drain --undo W lets it pay for all")
 		is("it is nobody's", "draining /")
 		time.Sleep(time.Second)
 		e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
@@ -132,5 +147,10 @@ func TestAssign(t *testing.T) {
 		}
 		e.want("two operators, two merchants", assign+"mer_1", "changed since it was read")
 		is("one has it", "assigned mer_2/mer_2 mer_2")
+		e.own(1, wallet.Draining)
+		e.want("a wallet that has never paid", "wallet assign U --yes --merchant mer_2", "done")
+		if w := must.Get(e.tables.Wallet(t.Context(), e.id(1)))(t); w.Merchant != "mer_2" {
+			t.Errorf("its record: %+v", w)
+		}
 	})
 }

@@ -26,7 +26,7 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 	if name == "" {
 		kind = "a new key in KMS, which costs money each month until you schedule its deletion,"
 	}
-	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
+	return change.Change{Consequences: adds(d, kind, merchant), Apply: func(ctx context.Context) (none change.Answer, err error) {
 		keys := walletkey.Open(d.Account.AWS)
 		if name == "" {
 			if name, err = keys.Create(ctx, d.Stack); err != nil {
@@ -71,7 +71,7 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	case registered && there.Key != r.Key:
 		return fmt.Errorf("wallet %s is registered with another key, %s; choose another wallet", r.Address, there.Key)
 	case there.State == wallet.Retired:
-		return fmt.Errorf("wallet %s is retired for good; use another", r.Address)
+		return errRetired(r.Address)
 	}
 	all, err := d.Account.Resources(ctx)
 	if err != nil {

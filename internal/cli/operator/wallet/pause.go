@@ -56,7 +56,7 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []reco
 			}
 			w.ID = id
 			if w.Paused == wallet.RetiredReason {
-				return nil, fmt.Errorf("wallet %s is retired for good; use another", id.Address)
+				return nil, errRetired(id.Address)
 			}
 			ws = append(ws, record{w, on, err})
 		}

@@ -23,50 +23,62 @@ type walletDrain struct {
 func (c walletDrain) Of() token.Address { return c.Address }
 
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return none, err
-	}
-	r, _ := wallets.Find(c.Address)
+	r, err := registered(ctx, d, c.Address)
 	paying := wallet.Active
 	if r.Merchant != "" {
 		paying = wallet.Assigned
 	}
-	if c.Undo {
-		return become(ctx, d, c.Address, wallet.Draining, paying, "New payments will use wallet %s again.")
+	if err != nil || c.Undo {
+		return become(d, r, err, wallet.Draining, paying, "New payments will use wallet %s again.")
 	}
-	return become(ctx, d, c.Address, paying, wallet.Draining,
+	return become(d, r, err, paying, wallet.Draining,
 		"No new payment will use wallet %s within minutes. When those under way have ended, run remit wallet retire.")
 }
 
-// become returns the change of a wallet from one state to another.
-func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State,
-	consequences string) (none change.Change, err error) {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return none, err
-	}
-	switch r, registered := wallets.Find(address); {
-	case !registered:
-		return none, errUnregistered(address)
+// become returns the change of a wallet that was read, unless err, from one state to another.
+func become(d *deployed.Deployment, r wallet.Registration, err error, from, to wallet.State, consequences string) (change.Change, error) {
+	switch {
+	case err != nil:
 	case r.State == wallet.Retired:
-		return none, fmt.Errorf("wallet %s is retired for good; use another", address)
+		err = errRetired(r.Address)
 	case r.State == wallet.Funding && to != wallet.Active:
-		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %[1]s first", address)
+		err = errFunding(r.Address)
 	case r.State != from && r.State != to:
-		return none, fmt.Errorf("wallet %s is %s; choose one that is %s", address, r.State, from)
+		err = fmt.Errorf("wallet %s is %s; choose one that is %s", r.Address, r.State, from)
 	}
-	return change.Change{Consequences: fmt.Sprintf(consequences, address), Apply: func(ctx context.Context) (change.Answer, error) {
-		err := d.Payments.SetState(ctx, d.WalletID(address), from, to, time.Now())
-		if r, _ := wallets.Find(address); err == nil && to == wallet.Assigned { // it may have been about to be unassigned
+	return change.Change{Consequences: fmt.Sprintf(consequences, r.Address), Apply: func(ctx context.Context) (change.Answer, error) {
+		err := d.Payments.SetState(ctx, r.ID, from, to, time.Now())
+		if err == nil && to == wallet.Assigned { // it may have been about to be unassigned
 			err = owns(ctx, d, r.Merchant)
 		}
-		return change.Answered(err, map[string]any{"address": address, "state": to}, "done")
-	}}, nil
+		return change.Answered(err, map[string]any{"address": r.Address, "state": to}, "done")
+	}}, err
+}
+
+// registered returns the registration of a wallet.
+func registered(ctx context.Context, d *deployed.Deployment, a token.Address) (wallet.Registration, error) {
+	wallets, err := d.Wallets(ctx)
+	r, found := wallets.Find(a)
+	if err == nil && !found {
+		err = errUnregistered(a)
+	}
+	return r, err
 }
 
 func errUnregistered(a token.Address) error {
 	return fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
+}
+
+func errRetired(a token.Address) error {
+	return fmt.Errorf("wallet %s is retired for good; use another", a)
+}
+
+func errDraining(a token.Address) error {
+	return fmt.Errorf("%s is not draining; run remit wallet drain %[1]s first", a)
+}
+
+func errFunding(a token.Address) error {
+	return fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %[1]s first", a)
 }
 
 type walletFunding struct {
@@ -77,18 +89,16 @@ type walletFunding struct {
 func (c walletFunding) Of() token.Address { return c.Address }
 
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	if c.Undo {
-		return become(ctx, d, c.Address, wallet.Funding, wallet.Active,
+	r, err := registered(ctx, d, c.Address)
+	if err != nil || c.Undo {
+		return become(d, r, err, wallet.Funding, wallet.Active,
 			"New payments will use wallet %s again, and nothing refills the others.")
 	}
 	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return none, err
-	}
 	if other, more := wallets.Funding(); more && other.Address != c.Address {
-		return none, fmt.Errorf("%s is the funding wallet; run remit wallet funding --undo %[1]s first", other.Address)
+		err = errFunding(other.Address)
 	}
-	return become(ctx, d, c.Address, wallet.Active, wallet.Funding,
+	return become(d, r, err, wallet.Active, wallet.Funding,
 		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
 }
 
@@ -136,11 +146,8 @@ func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settle
 	case err != nil:
 		return err
 	}
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return err
-	}
-	if r, _ := wallets.Find(c.Address); r.State == wallet.Retired {
+	r, err := registered(ctx, d, c.Address)
+	if err == nil && r.State == wallet.Retired {
 		err = endGrants(ctx, d.Account, r)
 	}
 	return err

@@ -75,24 +75,23 @@ func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	for _, t := range transfers {
 		own = append(own, payment.KeyID(payment.Operator, t.Mode, t.Key))
 	}
-	if err := settled(ctx, d, c.Address, own); err != nil {
+	r, err := registered(ctx, d, c.Address)
+	if err == nil {
+		err = settled(ctx, d, r, own)
+	}
+	if err != nil {
 		return none, err
 	}
 	return c.move(ctx, d, transfers)
 }
 
 // settled returns an error unless every process knows that the wallet is draining, with no payments but own under way.
-func settled(ctx context.Context, d *deployed.Deployment, address token.Address, own []payment.ID) error {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return err
-	}
-	r, _ := wallets.Find(address)
+func settled(ctx context.Context, d *deployed.Deployment, r wallet.Registration, own []payment.ID) error {
 	if r.State != wallet.Draining {
-		return fmt.Errorf("%s is not draining; run remit wallet drain %s first", address, address)
+		return errDraining(r.Address)
 	}
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("processes may pay from %s for %v more; run this again then", address, left.Round(time.Second))
+		return fmt.Errorf("processes may pay from %s for %v more; run this again then", r.Address, left.Round(time.Second))
 	}
 	w, err := d.Payments.Wallet(ctx, r.ID)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -112,7 +111,7 @@ func settled(ctx context.Context, d *deployed.Deployment, address token.Address,
 	if err := errors.Join(err, txErr); err != nil || others == 0 {
 		return err
 	}
-	return fmt.Errorf("%s has %d payments under way; wait until remit wallet list shows none", address, others)
+	return fmt.Errorf("%s has %d payments under way; wait until remit wallet list shows none", r.Address, others)
 }
 
 // transfer is the part of the command that moves one asset, all of it. Its key is the command's with the asset.

@@ -46,19 +46,18 @@ type walletCreate struct {
 
 func (walletCreate) Of() (rail token.Address) { return rail }
 
-// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the key is stored without
-// a registered wallet: the next command registers that wallet too. It makes another key only if the stored key is less
-// than a minute old, because another operator's command may still be running.
+// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the next command registers
+// the wallet of the stored key too, as draining: it may be a merchant's, or from tables that were lost.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
-		if err := merchantOf(ctx, d, c.Merchant); err != nil {
+		if _, err := d.KeysOf(ctx, c.Merchant); err != nil {
 			return none, err
 		}
 	}
 	if c.KMS {
 		return addKMS(d, "", c.Merchant)
 	}
-	left, old, err := d.Unregistered(ctx)
+	left, err := d.Unregistered(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -66,18 +65,7 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	switch {
-	case len(left) > 0 && c.Merchant != "":
-		return none, fmt.Errorf("a command has left keys without a wallet, %s; run remit wallet create without --merchant first", left)
-	case c.Merchant != "":
-		return add(ctx, d, nil, &key, "a new key for merchant "+c.Merchant, c.Merchant)
-	case old:
-		return add(ctx, d, left, nil, "the wallets whose keys an interrupted command has stored: "+fmt.Sprint(left), "")
-	case len(left) > 0:
-		return add(ctx, d, left, &key,
-			fmt.Sprintf("a new key, and the wallets whose keys a command has just stored: %s,", left), "")
-	}
-	return add(ctx, d, nil, &key, "a new key", "")
+	return add(ctx, d, key, "a new key", c.Merchant, left)
 }
 
 // newKey makes a key of random bytes. One in 2^128 is no key of secp256k1, and an error.
@@ -113,7 +101,7 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	return add(ctx, d, nil, &key, "the key of "+key.Address().String(), "")
+	return add(ctx, d, key, "the key of "+key.Address().String(), "", nil)
 }
 
 func askSecret(prompt string) ([]byte, error) {
@@ -129,47 +117,56 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-func adds(d *deployed.Deployment, kind string) string {
-	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and "+
-		"gas.\nNobody else may use the key from now on.", kind, d.Stack, d.Name(), d.Asset.Symbol)
+// adds describes the effect of a new wallet for a merchant, or for all.
+func adds(d *deployed.Deployment, kind, merchant string) string {
+	text := fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\n", kind, d.Stack, d.Name(),
+		d.Asset.Symbol)
+	if merchant != "" {
+		text = fmt.Sprintf("This adds %s to stack %s, for %s: a wallet of merchant %s. Send it %s and gas.\n%s\n", kind, d.Stack, d.Name(), merchant,
+			d.Asset.Symbol, ownAlone(d, merchant))
+	}
+	return text + "Nobody else may use the key from now on."
 }
 
-// add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
-// may not be stored; the next command repeats a registration with an unknown outcome.
-func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address, key *keyring.Key,
-	kind, merchant string) (none change.Change, err error) {
-	if key != nil {
-		switch on, err := d.HolderOf(ctx, key.Address()); {
-		case err != nil:
-			return none, err
-		case on != nil:
-			return none, fmt.Errorf("wallet %s is registered already, for %s; find it with remit wallet list", key.Address(), on.Name())
-		}
-		addresses = append(addresses, key.Address())
+// add stores a key and registers its wallet. It registers no key that may not be stored. The wallets of keys that are
+// left from other commands are registered as draining.
+func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, merchant string,
+	left []token.Address) (none change.Change, err error) {
+	own, text := key.Address(), adds(d, kind, merchant)
+	switch on, err := d.HolderOf(ctx, own); {
+	case err != nil:
+		return none, err
+	case on != nil:
+		return none, fmt.Errorf("wallet %s is registered already, for %s; find it with remit wallet list", own, on.Name())
+	case len(left) > 0:
+		text += fmt.Sprintf("\nKeys that an interrupted command has stored are registered too, as draining: %s. Retire these wallets, let them "+
+			"pay (remit wallet drain --undo), or give them to a merchant (remit wallet assign).", left)
 	}
-	return change.Change{Consequences: adds(d, kind), Apply: func(ctx context.Context) (none change.Answer, err error) {
-		if key != nil {
-			if err := d.PutKey(ctx, *key, d.Config.Coin()); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
-				return none, fmt.Errorf("storing the key (it may be stored; run remit wallet create in five minutes, which registers it then): %w", err)
-			}
+	return change.Change{Consequences: text, Apply: func(ctx context.Context) (none change.Answer, err error) {
+		if err := d.PutKey(ctx, key, d.Config.Coin()); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
+			return none, fmt.Errorf("storing the key: %w; %s", err, again)
 		}
-		for _, a := range addresses {
+		for _, a := range append(left, own) {
 			r := registration(d, a, merchant)
-			r.Key = wallet.InSecret
+			if r.Key = wallet.InSecret; a != own {
+				r.State, r.Merchant = wallet.Draining, ""
+			}
 			if err := d.Payments.Register(ctx, r); err != nil {
-				return none, fmt.Errorf("registering %s, whose key is stored (run remit wallet create in five minutes, which registers it): %w", a, err)
+				return none, fmt.Errorf("registering %s: %w; %s", a, err, again)
 			}
 		}
-		own := addresses[len(addresses)-1]
 		if merchant != "" {
 			if err := owns(ctx, d, merchant); err != nil {
 				return none, fmt.Errorf("%w, as remit wallet assign %s --merchant %s", err, own, merchant)
 			}
 		}
-		return change.Answer{JSON: map[string]any{"address": own, "registered": addresses},
+		return change.Answer{JSON: map[string]any{"address": own, "registered": append(left, own)},
 			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it within minutes.", own, d.Asset.Symbol)}, nil
 	}}, nil
 }
+
+// again is the next step after a key that may be stored has no wallet.
+const again = "run remit wallet create again; in five minutes it registers this key too, as draining"
 
 // registration returns that of a new wallet, which is a merchant's or common.
 func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
