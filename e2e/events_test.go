@@ -208,11 +208,14 @@ func (s *stack) invoke(t *testing.T, function string, event []byte) []byte {
 	if out.FunctionError != nil {
 		t.Errorf("%s failed: %s", function, out.Payload)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s logged:\n%s", function, strings.Join(s.logged(t, function), "\n"))
-		}
-	})
+	if _, again := s.shown.LoadOrStore(t.Name()+function, true); !again {
+		t.Cleanup(func() {
+			if t.Failed() {
+				lines := s.logged(t, function)
+				t.Logf("%s logged last:\n%s", function, strings.Join(lines[max(0, len(lines)-100):], "\n"))
+			}
+		})
+	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, out.Payload); err != nil {
 		t.Errorf("%s answered %s: %v", function, out.Payload, err)

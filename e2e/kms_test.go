@@ -80,7 +80,7 @@ func TestKMSWallet(t *testing.T) {
 		}
 		return id
 	}
-	id := grants(made.Signer, 3)
+	id := grants(made.Signer, 4)
 	must.Get(admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}))(t)
 	if r := o.run("doctor"); !strings.Contains(r.stdout,
 		"may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
@@ -88,7 +88,7 @@ func TestKMSWallet(t *testing.T) {
 	}
 	for range 2 {
 		o.ok(nil, "wallet", "import", "--kms", made.Signer, "--yes")
-		grants(made.Signer, 3)
+		grants(made.Signer, 4)
 	}
 
 	to := must.Get(token.ParseAddress(made.Address))(t)

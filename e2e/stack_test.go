@@ -38,6 +38,7 @@ const root = ".."
 type stack struct {
 	*localaws.Stack
 	calls *calls
+	shown sync.Map // the tests and functions whose log is shown if the test fails
 }
 
 // needsCloud ends the test on a machine without the local AWS, or a shell for its scripts.
@@ -68,7 +69,7 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 		return nil, err
 	}
 	onPaper = calls.onPaper
-	return &stack{s, calls}, s.Reauthorize(ctx, 2)
+	return &stack{Stack: s, calls: calls}, s.Reauthorize(ctx, 2)
 })
 
 // another deploys the template on a cloud of its own, without a rail, and returns the directory of the build too: the
@@ -85,7 +86,7 @@ func another(t *testing.T, parameters ...string) (*stack, string) {
 		must.OK(t, started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
 	must.OK(t, started.Install(t.Context(), build, parameters...))
-	return &stack{started, calls}, build
+	return &stack{Stack: started, calls: calls}, build
 }
 
 // scratch is a directory for the files of the deployment, onPaper the check of all requests of a stack.
@@ -156,7 +157,7 @@ func TestStage(t *testing.T) {
 func TestSizes(t *testing.T) {
 	const most = 12_500_000
 	found, err := filepath.Glob(filepath.Join(start(t).Build(), "*Function", "bootstrap"))
-	if err != nil || len(found) != 25 {
+	if err != nil || len(found) != 27 {
 		t.Fatalf("%d functions are built: %v", len(found), err)
 	}
 	for _, bootstrap := range found {

@@ -48,7 +48,7 @@ func TestUpgrade(t *testing.T) {
 	must.OK(t, err)
 	started := must.Get(localaws.Start(ctx, config))(t)
 	t.Cleanup(func() { _ = started.Close() })
-	s := &stack{started, calls}
+	s := &stack{Stack: started, calls: calls}
 	topic, err := sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")})
 	must.OK(t, err)
 	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0",

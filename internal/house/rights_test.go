@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +37,54 @@ func TestRightsOnPartitions(t *testing.T) {
 				t.Errorf("%s may %v with the keys of other stacks", policy, s["Action"])
 			}
 		}
+	}
+}
+
+// TestSigners: the functions that read wallets' keys are those whose reads ring no alarm, and that keys in KMS are granted to.
+func TestSigners(t *testing.T) {
+	want, role := slices.Sorted(slices.Values(walletkey.SigningRoles())), regexp.MustCompile(`\w+FunctionRole`)
+	named := map[string][]string{}
+	for id, r := range resources(t, "AWS::IAM::Role") {
+		if slices.Contains(words(at[any](r, "Properties.ManagedPolicyArns")), "SignForWallets") {
+			named["SignForWallets"] = append(named["SignForWallets"], id)
+		}
+	}
+	for _, id := range []string{"WalletKeyReads", "RemitKeys"} {
+		named[id] = role.FindAllString(fmt.Sprint(resources(t, "")[id]), -1)
+	}
+	for what, roles := range named {
+		if slices.Sort(roles); !slices.Equal(slices.Compact(roles), want) {
+			t.Errorf("%s is about %v, and %v sign", what, roles, want)
+		}
+	}
+	if len(named) != 3 {
+		t.Error("no role signs")
+	}
+}
+
+// TestSchedules: the role of the schedules may start each scheduled function at its alias and none else, and the next
+// minute is what repeats a failed start. The local AWS starts functions without a right.
+func TestSchedules(t *testing.T) {
+	var scheduled, may []string
+	for id, r := range resources(t, "AWS::Serverless::Function") {
+		for _, e := range at[node](r, "Properties.Events") {
+			if at[string](e, "Type") != "ScheduleV2" {
+				continue
+			}
+			scheduled = append(scheduled, "${"+id+".Arn}:live")
+			if tries := at[any](r, "Properties.EventInvokeConfig.MaximumRetryAttempts"); tries != 0 ||
+				at[any](e, "Properties.RetryPolicy.MaximumRetryAttempts") != 0 || at[string](e, "Properties.RoleArn") != "ScheduleRole.Arn" {
+				t.Errorf("%s is started by %v, and again %v times", id, at[any](e, "Properties"), tries)
+			}
+		}
+	}
+	for _, s := range statements(at[any](readTemplate(t), "Resources.ScheduleRole.Properties.Policies")) {
+		if slices.Contains(words(s["Action"]), "lambda:InvokeFunction") {
+			may = append(may, words(s["Resource"])...)
+		}
+	}
+	slices.Sort(scheduled)
+	if slices.Sort(may); len(may) == 0 || !slices.Equal(may, scheduled) {
+		t.Errorf("the schedules may start %v, and start %v", may, scheduled)
 	}
 }

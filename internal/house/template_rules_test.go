@@ -155,8 +155,8 @@ func TestTemplateSpellings(t *testing.T) {
 }
 
 func precedesRounds(r node) string {
-	after := at[any](r, "DependsOn")
-	if strings.HasPrefix(at[string](r, "Properties.CodeUri"), "functions/send-payment") && after != "CheckReceiptsFunctionAliaslive" {
+	after, from := at[any](r, "DependsOn"), at[string](r, "Properties.CodeUri")
+	if (strings.HasPrefix(from, "functions/send-payment") || from == "functions/release-proposals/") && after != "CheckReceiptsFunctionAliaslive" {
 		return fmt.Sprintf("it depends on %v", after)
 	}
 	return ""
@@ -295,7 +295,10 @@ func statements(v any) (all []node) {
 			all = append(all, statements(x)...)
 		}
 	case node:
-		if all = append(statements(v["Statement"]), statements(v["Fn::If"])...); v["Effect"] != nil {
+		for _, part := range []string{"Statement", "PolicyDocument", "Fn::If"} {
+			all = append(all, statements(v[part])...)
+		}
+		if v["Effect"] != nil {
 			all = append(all, v)
 		}
 	}

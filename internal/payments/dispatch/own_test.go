@@ -112,6 +112,18 @@ func TestAnAssignmentThatAProcessDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestAnAssignmentHoldsAtOnce for its merchant, also in a process whose registry is from before.
+func TestAnAssignmentHoldsAtOnce(t *testing.T) {
+	p := newProcess(t, script{})
+	must.Get(p.payFor("mer_2", "before", false))(t)
+	p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: walletOf(own), Token: porttest.Rail.Token.Contract,
+		State: wallet.Assigned, Key: wallet.InSecret, Merchant: "mer_1"}))
+	p.Pass(3 * time.Second)
+	if got, err := p.payFor("mer_1", "own", true); got.Wallet != own || err != nil {
+		t.Errorf("from %x, %v", got.Wallet[:1], err)
+	}
+}
+
 // TestAPaymentFromBeforeAnAssignment: it has no nonce, and is made from the wallets that its merchant has now.
 func TestAPaymentFromBeforeAnAssignment(t *testing.T) {
 	for _, after := range []bool{true, false} {

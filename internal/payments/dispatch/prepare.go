@@ -67,8 +67,12 @@ func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Regist
 	all := make([]wallet.Registry, 1+len(others))
 	var reads errgroup.Group
 	for i, o := range append([]*Dispatcher{d.Dispatcher}, others...) {
+		age := o.registryAge()
+		if i == 0 {
+			age = d.registryAge()
+		}
 		reads.Go(func() (err error) {
-			all[i], err = o.registry(ctx, o.registryAge())
+			all[i], err = o.registry(ctx, age)
 			return err
 		})
 	}
