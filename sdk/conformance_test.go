@@ -41,9 +41,10 @@ type gateway struct {
 	mu      sync.Mutex
 	proxies [fault.Fail + 1]*fault.Proxy // by mode, before the server as it runs now
 	draw    *rand.Rand
-	made    map[string]int // requests, by the name of the fault
-	held    map[string]int // POSTs of the intents to hold, by Idempotency-Key
-	holds   sync.WaitGroup // until all bytes have arrived
+	made    map[string]int  // requests, by the name of the fault
+	held    map[string]int  // POSTs of the intents to hold, by Idempotency-Key
+	again   map[string]bool // intents whose bytes arrive again, by Idempotency-Key
+	holds   sync.WaitGroup  // until all bytes have arrived
 }
 
 // holdFor are how long the gateway holds bytes: until a client asks about them, and until it knows.
@@ -66,9 +67,15 @@ func (g *gateway) hold(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	body, _ := io.ReadAll(r.Body)
-	path, header, longer := r.URL.Path, r.Header.Clone(), holdFor[len(body)%len(holdFor)]
+	g.late(r, body, holdFor[len(body)%len(holdFor)])
+	panic(http.ErrAbortHandler)
+}
+
+// late lets the bytes of a request arrive later.
+func (g *gateway) late(r *http.Request, body []byte, by time.Duration) {
+	path, header := r.URL.Path, r.Header.Clone()
 	g.holds.Go(func() {
-		time.Sleep(longer)
+		time.Sleep(by)
 		for arrived := false; !arrived; time.Sleep(100 * time.Millisecond) { // until a server runs
 			g.mu.Lock()
 			server := g.proxies[fault.Pass]
@@ -79,7 +86,18 @@ func (g *gateway) hold(w http.ResponseWriter, r *http.Request) bool {
 			arrived = answer.Body.Len() > 0
 		}
 	})
-	panic(http.ErrAbortHandler)
+}
+
+// repeat lets the bytes of a request of a proposal's intent arrive twice more: soon, and when it has ended.
+func (g *gateway) repeat(r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.again[r.Header.Get("Idempotency-Key")] {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		g.late(r, body, 2*time.Second)
+		g.late(r, body, 20*time.Second)
+	}
 }
 
 // before puts the gateway before a server.
@@ -114,6 +132,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.hold(w, r) {
 		return
 	}
+	g.repeat(r)
 	g.mu.Lock()
 	n, i := g.draw.IntN(100)-breaks[0].percent, 0
 	for ; n >= 0; n -= breaks[i].percent {
@@ -188,33 +207,106 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 	t.Logf("%s: %d intents have a hash after %.0f s; its driver was killed %d times", l.name, len(hashes), time.Since(begin).Seconds(), kills)
 }
 
+// An end is how a driver's call ended.
+type end struct {
+	ID             int
+	Value          map[string]any
+	Error, Message string
+}
+
+// drives starts a client, and returns a function that makes its calls, on any goroutine.
+func drives(t *testing.T, l language, url, key string) func(call string, options map[string]any, args ...any) end {
+	cmd := command(t, l, t.Output(), l.driver...)
+	in, out := json.NewEncoder(must.Get(cmd.StdinPipe())(t)), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))
+	must.OK(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // its context has ended
+	var mu sync.Mutex
+	var calls []chan end
+	go func() {
+		for e := (end{}); out.Decode(&e) == nil; e = (end{}) {
+			mu.Lock()
+			calls[e.ID] <- e
+			mu.Unlock()
+		}
+	}()
+	ask := func(call string, options map[string]any, args ...any) end {
+		mu.Lock()
+		ended := make(chan end, 1)
+		_ = in.Encode(map[string]any{"id": len(calls), "call": call, "args": args, "options": options})
+		calls = append(calls, ended)
+		mu.Unlock()
+		select {
+		case e := <-ended:
+			return e
+		case <-t.Context().Done():
+			return end{Error: "none"}
+		}
+	}
+	ask("open", map[string]any{}, url, key)
+	return ask
+}
+
 // settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid. Amounts
 // of 7 and 8 digits have different holds.
 func settles(t *testing.T, l language, url, key, to string) {
-	cmd := command(t, l, t.Output(), l.driver...)
-	in, out := must.Get(cmd.StdinPipe())(t), json.NewDecoder(must.Get(cmd.StdoutPipe())(t))
-	must.OK(t, cmd.Start())
-	ask := func(id int, call string, args ...any) {
-		options := map[string]any{"timeout": 200}
-		if call == "pay" {
-			options["settle"], options["asset"] = true, map[bool]string{true: eurc}[l.name == "python"]
-		}
-		_ = json.NewEncoder(in).Encode(map[string]any{"id": id, "call": call, "args": args, "options": options})
-	}
-	ask(-1, "open", url, key)
-	for n := range holds() + 1 {
-		var end struct{ Error, Message string }
-		if must.OK(t, out.Decode(&end)); n > 0 && end.Error != "Refused insufficient_funds settled" {
-			t.Errorf("%s: an intent that is held ended with %q %s", l.name, end.Error, end.Message)
-		}
-		for i := range holds() {
-			if n == 0 {
-				ask(i, "pay", held(l, i), to, fmt.Sprint(3_000_000+i+i%2*10_000_000))
+	ask, all := drives(t, l, url, key), sync.WaitGroup{}
+	for i := range holds() {
+		all.Go(func() {
+			options := map[string]any{"timeout": 200, "settle": true, "asset": map[bool]string{true: eurc}[l.name == "python"]}
+			e := ask("pay", options, held(l, i), to, fmt.Sprint(3_000_000+i+i%2*10_000_000))
+			if e.Error != "Refused insufficient_funds settled" {
+				t.Errorf("%s: an intent that is held ended with %q %s", l.name, e.Error, e.Message)
 			}
-		}
+		})
 	}
-	_ = in.Close()
-	must.OK(t, cmd.Wait())
+	all.Wait()
+}
+
+// proposals is how many intents of each language are proposed.
+func proposals() int { return max(3, *intents/4) }
+
+func proposed(l language, i int) string { return fmt.Sprint("proposed-", l.name, "-", i) }
+
+// proposes is two clients of a merchant: one proposes, and asks for the payment while the proposal is open and again at
+// its end; the other one approves it, cancels it, or does one behind the other. It reports the amounts that must be paid,
+// once: of those that were approved, unless a cancel was answered.
+func proposes(t *testing.T, l language, url, key, second, to string, paid func(amount, asset string)) {
+	first, other, all := drives(t, l, url, key), drives(t, l, url, second), sync.WaitGroup{}
+	until := func(call string, id any) (e end) {
+		for e.Error = "OutcomeUnknown"; e.Error == "OutcomeUnknown" || e.Error == "Refused proposal_in_progress"; {
+			e = other(call, map[string]any{}, id)
+		}
+		return e
+	}
+	for i := range proposals() {
+		all.Go(func() {
+			intent, amount, asset := proposed(l, i), fmt.Sprint(5_000_000+i), assetOf(i)
+			asked, kind := map[string]any{"to": to, "amount": amount}, i/3%3
+			if asset != "" {
+				asked["asset"] = asset
+			}
+			p := first("propose", map[string]any{"timeout": 200}, intent, asked)
+			early := first("pay", map[string]any{"timeout": 3, "asset": asset}, intent, to, amount)
+			var approved, cancelled end
+			if kind != 0 {
+				approved = until("approve", p.Value["id"])
+			}
+			if kind != 1 {
+				cancelled = until("cancel", p.Value["id"])
+			}
+			made := kind != 0 && cancelled.Error == map[bool]string{false: "", true: "Refused proposal_released"}[kind == 2]
+			late := first("pay", map[string]any{"timeout": 200, "asset": asset}, intent, to, amount)
+			if made {
+				paid(amount, asset)
+			}
+			if early.Error != "OutcomeUnknown" || approved.Error != "" || !made && cancelled.Error != "" ||
+				late.Error != map[bool]string{false: "IntentReused"}[made] {
+				t.Errorf("%s: %s: %+v; a payment meanwhile %+v; approve %+v; cancel %+v; a payment then %+v", l.name, intent, p, early,
+					approved, cancelled, late)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // holds is how many intents of each language the gateway holds.
@@ -234,7 +326,8 @@ func assetOf(i int) string { return map[bool]string{true: eurc}[i%3 == 2] }
 
 // TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
 // every language is paid once, on the chain of its asset, and none is paid that was refused and settled, though a network
-// held its bytes. The chains are the judge.
+// held its bytes; a proposal is paid once if it was approved, and never if its cancel was answered, though a network
+// repeated its bytes and those of a payment beside it. The chains are the judge.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	languages := built(t)
@@ -256,10 +349,13 @@ func TestConformance(t *testing.T) {
 		"--rpc", strings.Join(urls, ","), "--wallet-file", strings.Join(wallets, ","),
 		"--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
-	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}}
+	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}, again: map[string]bool{}}
 	for _, l := range languages {
 		for i := range holds() {
 			g.held[must.Get(remit.Key(held(l, i)))(t)] = 0
+		}
+		for i := range proposals() {
+			g.again[must.Get(remit.Key(proposed(l, i)))(t)] = true
 		}
 	}
 	g.before(merchant.URL)
@@ -267,15 +363,23 @@ func TestConformance(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	var clients sync.WaitGroup
+	var mu sync.Mutex
 	want := map[string]int{} // transfers, by recipient, amount and token
 	for i, l := range languages {
 		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
-		to := fmt.Sprintf("0x%040x", 0x5d0000+i)
+		approves := remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}
+		second, to := must.Get(merchant.CreateKey(t.Context(), approves))(t).APIKey, fmt.Sprintf("0x%040x", 0x5d0000+i)
+		paid := func(amount, asset string) {
+			mu.Lock()
+			defer mu.Unlock()
+			want[to+" "+amount+map[bool]string{true: " USDC", false: " EURC"}[asset == ""]] = 1
+		}
 		clients.Go(func() { pays(t, l, front.URL, key, to, own) })
 		clients.Go(func() { settles(t, l, front.URL, key, to) })
+		clients.Go(func() { proposes(t, l, front.URL, key, second, to, paid) })
 		for n := range *intents {
 			for _, p := range payments(n, to) {
-				want[p["to"]+" "+p["amount"]+map[bool]string{true: " USDC", false: " EURC"}[assetOf(n) == ""]] = 1
+				paid(p["amount"], assetOf(n))
 			}
 		}
 	}

@@ -117,9 +117,14 @@ func (s sandbox) press(name string) {
 	s.await("the button "+name, `(b => b && !b.disabled && (b.click(), true))(named(%q)) || false`, name)
 }
 
-// pay fills in the form and presses Pay. An empty key is the one that the page proposes. It returns the answer that
-// stands below the button, after "red" if it is.
 func (s sandbox) pay(key, amount, asset string) string {
+	s.Helper()
+	return s.order("Pay", key, amount, asset)
+}
+
+// order fills in the form and presses a button. An empty key is the one that the page suggests. It returns the answer
+// that stands below the button, after "red" if it is.
+func (s sandbox) order(button, key, amount, asset string) string {
 	s.Helper()
 	before := eval[string](s, `(([key, amount, asset]) => {
 		if (key) field("Idempotency-Key").value = key;
@@ -127,7 +132,7 @@ func (s sandbox) pay(key, amount, asset string) string {
 		field("Asset").value = [...field("Asset").options].find(o => o.text === asset).value;
 		return said().innerText;
 	})([%q, %q, %q])`, key, amount, asset)
-	s.press("Pay")
+	s.press(button)
 	s.await("the answer", `![%q, "Asking…"].includes(said().innerText)`, before)
 	return eval[string](s, `((r, g, b) => r > 2 * g && r > 2 * b ? "red " : "")(...getComputedStyle(said()).color.match(/\d+/g))
 		+ said().innerText`)
@@ -232,6 +237,7 @@ func TestPage(t *testing.T) {
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
 	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
+	s.order("Propose", "", "2.5", "EURC")
 	s.forEverybody("#rows button", func() {
 		s.click(`[data-break="halt"]`)
 		s.await("what is broken", `!document.querySelector("#broken:empty")`)
@@ -266,8 +272,8 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 
 // TestAStrangersFirstMinutes: a payment made before the page was opened has its own times; each press of Pay is answered
 // where it was pressed, refusals in red with their reason; both assets are paid, and the same order on both is paid once;
-// a reload proposes an unused key; on a wide screen and on a phone nothing overflows, and the counters are in sight
-// while a fault is pressed.
+// a reload suggests an unused key; on a wide screen and on a phone nothing overflows, and the counters are in sight
+// while a fault is pressed; a proposal is paid if it is approved there, and not if it is cancelled.
 func TestAStrangersFirstMinutes(t *testing.T) {
 	t.Parallel()
 	tooltest.Shell(t)
@@ -318,7 +324,21 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 			t.Errorf("%d pixels: the payment's dialog overflows: %s", width, s.screenshot())
 		}
 		s.press("Close the payment")
+		for does, end := range map[string]string{"Approve": "released", "Cancel": "cancelled"} {
+			key := eval[string](s, `field("Idempotency-Key").value`)
+			if said := s.order("Propose", "", "1.25", "EURC"); said != key+" is proposed: below, another key approves it." {
+				t.Errorf("a proposal is answered %q", said)
+			}
+			shown := key + ": 1.25 EURC to 0x2222…2222, "
+			s.await("the proposal", `shows(%q)`, shown+"awaiting approval")
+			buttons := fmt.Sprintf(`...["Approve ", "Cancel "].map(does => named(does + %q))`, key)
+			eval[bool](s, `named(%q).scrollIntoView({block: "center"}), true`, "Cancel "+key)
+			s.fits(fmt.Sprint(width, " pixels, a proposal"), buttons)
+			s.press(does + " " + key)
+			s.await("its end", `shows(%q) && %t === rows().some(r => r.innerText.startsWith(%q))`, shown+end, end == "released", key)
+		}
 	}
+	s.settled(5)
 }
 
 // many serves a page of which the newest hundred of ever more payments are listed.

@@ -167,6 +167,14 @@ func (l *own) value(ctx context.Context, c command) (any, error) {
 		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata, Asset: c.Options.Asset}
 		must(0, json.Unmarshal(c.Args[1], &b.Payments))
 		return l.PayMany(ctx, c.text(0), b, c.Options.chosen()...)
+	case "propose":
+		var asked remit.CreateProposalRequest
+		must(0, json.Unmarshal(c.Args[1], &asked))
+		return l.Propose(ctx, c.text(0), asked)
+	case "approve":
+		return l.Approve(ctx, c.text(0))
+	case "cancel":
+		return l.Cancel(ctx, c.text(0))
 	case "balance":
 		return l.Balance(ctx, c.text(0))
 	case "createKey":

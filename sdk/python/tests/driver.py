@@ -52,6 +52,8 @@ def value(call, args, options):
     name = snake(call)
     if function := {"idle": sleep}.get(name) or getattr(remit, name, None):
         return function(*args)
+    if name == "propose":
+        options |= args.pop()
     made = getattr(client, name)(*args, **{snake(option): given for option, given in options.items()})
     if kind is remit.AsyncClient:
         made = asyncio.run_coroutine_threadsafe(whole(made), loop).result()

@@ -19,21 +19,20 @@ type breakage struct {
 	Does  string `json:"does"` // Remit's answer
 
 	thing string // of which one breakage holds at a time; "" for others
-	// begin begins it; depth is the depth of a re-organisation. end ends it; nil if the breakage ends at once.
-	begin func(s *Sandbox, depth int) error
-	end   func(s *Sandbox)
+	begin func(s *Sandbox) error
+	end   func(s *Sandbox) // nil if the breakage ends at once
 }
 
 func cutAt(id, label, left, does string, cut fault.Cut) breakage {
 	return breakage{ID: "cut-" + id, Group: "Kill the next request", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
-		thing: "process", begin: func(s *Sandbox, _ int) error { s.arm(cut); return nil },
+		thing: "process", begin: func(s *Sandbox) error { s.arm(cut); return nil },
 		end: func(s *Sandbox) { s.arm(fault.Cut{}) }}
 }
 
 func habit(id, label, text, does string, node int, of func(*rail) *fault.Habit) breakage {
 	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
-		begin: func(s *Sandbox, _ int) error {
+		begin: func(s *Sandbox) error {
 			return s.each(func(r *rail) error { r.doors[node].gateway.Habit.Store(of(r)); return nil })
 		},
 		end: func(s *Sandbox) {
@@ -52,7 +51,7 @@ func (s *Sandbox) each(do func(*rail) error) (err error) {
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
 		Does:  "Remit stores the delivery and retries after five seconds, then less and less often.",
-		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
+		begin: func(s *Sandbox) error { s.hooks.Set(mode); return nil },
 		end:   func(s *Sandbox) { s.hooks.Set(fault.Pass) }}
 }
 
@@ -74,7 +73,7 @@ var breakages = []breakage{
 	{ID: "lose", Group: "Store", Label: "lose the next answer of the store",
 		Text:  "The next write takes effect, and its answer gets lost.",
 		Does:  "Remit never takes unknown for not done: it reads the payment again.",
-		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) { s.lose.Store(false) }},
+		begin: func(s *Sandbox) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) { s.lose.Store(false) }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"Remit queries the next node, and two of three are enough to confirm. failed waits for all.",
@@ -93,15 +92,15 @@ var breakages = []breakage{
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
 		Text:  "The nodes drop every transaction that is not mined, as after a restart.",
 		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
-		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.DropPending(); return nil }) }},
+		begin: func(s *Sandbox) error { return s.each(func(r *rail) error { r.on.DropPending(); return nil }) }},
 
-	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
+	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The two newest blocks are replaced by empty ones.",
 		Does: "Only final blocks count. Replaced transactions are mined again, with the same bytes at the same nonce. " +
 			"Remit promises nothing about reorgs deeper than the confirmation rule; here the pools still have the bytes.",
-		begin: func(s *Sandbox, depth int) error { return s.each(func(r *rail) error { return r.on.Reorg(depth) }) }},
+		begin: func(s *Sandbox) error { return s.each(func(r *rail) error { return r.on.Reorg(2) }) }},
 	{ID: "halt", Group: "Chain", Label: "halt the chains", Text: "No block is made.",
 		Does:  "Payments are committed and sent as usual, and wait.",
-		begin: func(s *Sandbox, _ int) error { return s.each(func(r *rail) error { r.on.Freeze(true); return nil }) },
+		begin: func(s *Sandbox) error { return s.each(func(r *rail) error { r.on.Freeze(true); return nil }) },
 		end:   func(s *Sandbox) { _ = s.each(func(r *rail) error { r.on.Freeze(false); return nil }) }},
 
 	receiver("hook-500", "receiver answers 500", "The receiver of webhooks answers 500.", fault.Fail),
@@ -110,13 +109,10 @@ var breakages = []breakage{
 }
 
 // breakIt begins a breakage, or ends it if it is on. Once ctx has ended it does nothing.
-func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
+func (s *Sandbox) breakIt(ctx context.Context, id string) error {
 	i := slices.IndexFunc(breakages, func(b breakage) bool { return b.ID == id })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return fmt.Errorf("no fault is called %q; GET /page/facts lists them", id)
-	case id == "reorg" && (depth < 1 || depth > 5):
-		return fmt.Errorf("depth %d: replace 1 to 5 blocks", depth)
 	}
 	b := breakages[i]
 	s.acting.Lock()
@@ -142,7 +138,7 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	}
 	s.logf("fault", "%s", words)
 	s.mu.Unlock()
-	err := b.begin(s, depth)
+	err := b.begin(s)
 	if err != nil {
 		s.over(id, "It could not be broken.")
 	}

@@ -29,6 +29,10 @@ func (s *Sandbox) open(ctx context.Context) error {
 		return fmt.Errorf("making the page's merchant: %w", err)
 	}
 	api := &remit.Client{URL: s.URL, Key: key, Once: true}
+	second, err := api.CreateKey(ctx, remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}})
+	if err != nil {
+		return fmt.Errorf("making the page's second key: %w", err)
+	}
 	if s.hooks == nil {
 		at, err := s.listen(http.HandlerFunc(s.receive))
 		if err != nil {
@@ -43,6 +47,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("registering the page's webhook: %w", err)
 	}
+	s.approver = &remit.Client{URL: s.URL, Key: second.APIKey, Once: true}
 	s.merchant, s.api, s.hookID, s.secret = name, api, hook.ID, hook.Secret
 	s.openedAt = s.now()
 	s.opened.Store(true)
@@ -127,6 +132,17 @@ func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []re
 	return id, all, nil
 }
 
+// propose proposes an order's payment, for the page's second key to approve.
+func (s *Sandbox) propose(ctx context.Context, o order) error {
+	_, err := s.api.AttemptProposal(ctx, o.Key, remit.CreateProposalRequest{To: o.To, Amount: remit.Amount(o.Amount), Asset: o.Asset})
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.proposed[o.Key] = true
+	}
+	return err
+}
+
 // id returns the id of the page's payment with a key.
 func (s *Sandbox) id(key string) payment.ID { return payment.KeyID(s.merchant, "test", key) }
 
@@ -135,7 +151,7 @@ func (s *Sandbox) unused() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := 1; ; n++ {
-		if key := fmt.Sprint("order-", n); s.rows[s.id(key)] == nil {
+		if key := fmt.Sprint("order-", n); s.rows[s.id(key)] == nil && !s.proposed[key] {
 			return key
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		Do    string `json:"do"`
 		Times int    `json:"times"` // pay: 1 to 50
 		Fault string `json:"fault"` // break
-		Depth int    `json:"depth"` // break reorg
+		ID    string `json:"id"`    // of the proposal to approve or cancel
 		order
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -86,14 +86,20 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("times %d: send 1 to 50 requests at once", times)
 	case asked.Do == "pay":
 		id, replies, err = s.pay(r.Context(), asked.order, times)
+	case asked.Do == "propose":
+		err = s.propose(r.Context(), asked.order)
+	case asked.Do == "approve":
+		_, err = s.approver.Approve(r.Context(), asked.ID)
+	case asked.Do == "cancel":
+		_, err = s.api.Cancel(r.Context(), asked.ID)
 	case asked.Do == "break":
-		err = s.breakIt(s.ctx, asked.Fault, asked.Depth)
+		err = s.breakIt(s.ctx, asked.Fault)
 	case asked.Do == "mend":
 		err = s.heal()
 	case asked.Do == "settle":
 		err = s.Hint(r.Context())
 	default:
-		err = fmt.Errorf("do %q: use pay, break, mend or settle", asked.Do)
+		err = fmt.Errorf("do %q: use pay, propose, approve, cancel, break, mend or settle", asked.Do)
 	}
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())

@@ -50,6 +50,7 @@ type Sandbox struct {
 
 	merchant string
 	api      *remit.Client
+	approver *remit.Client // with another key, which can approve
 	hookID   string
 	hookURL  string
 	secret   string // with which its webhooks are signed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery/onchain"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -20,8 +21,9 @@ import (
 
 // Bounds of the page's lists. All payments are counted.
 const (
-	logged = 200 // lines of the log
-	shown  = 30  // blocks and webhooks
+	logged  = 200 // lines of the log
+	shown   = 30  // blocks and webhooks
+	waiting = 5   // proposals
 )
 
 // A block is a block of the chain, or a replaced block.
@@ -57,6 +59,8 @@ type view struct {
 	sorted    bool
 	changed   map[payment.ID]bool // to be read from the tables
 	byHash    map[string]payment.ID
+	proposed  map[string]bool   // the page's keys
+	proposals []proposal.Public // the newest
 	paid      map[payment.ID]int
 	lineCount int // so far
 	lines     []Line
@@ -67,7 +71,7 @@ type view struct {
 
 func newView() view {
 	return view{rows: map[payment.ID]*Row{}, changed: map[payment.ID]bool{}, paid: map[payment.ID]int{},
-		seen: map[string]int{}, byHash: map[string]payment.ID{}}
+		seen: map[string]int{}, byHash: map[string]payment.ID{}, proposed: map[string]bool{}}
 }
 
 // A chainView is a chain as the page shows it.
@@ -143,7 +147,7 @@ func (s *Sandbox) follow(ctx context.Context) {
 		}
 		err := errors.Join(s.each(func(r *rail) error { return s.readChain(ctx, r) }), s.readPayments(ctx))
 		if n%5 == 0 {
-			err = errors.Join(err, s.each(func(r *rail) error { return s.readWallets(ctx, r) }))
+			err = errors.Join(err, s.each(func(r *rail) error { return s.readWallets(ctx, r) }), s.readProposals(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("the page looks again", "err", err) // the tables are away
@@ -158,18 +162,19 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 	s.mu.Unlock()
 	for i, id := range ids {
 		p, err := s.Store.Payment(ctx, id)
-		published := false // the pending transaction goes once its event is stored for every endpoint
+		held := p.State == payment.Proposed || p.State.UsedUp() // by a proposal that has no payment
+		published := false                                      // the pending transaction goes once its event is stored for every endpoint
 		if err == nil && p.State.Final() {
 			_, pending := s.Store.PendingTx(ctx, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
 			published = errors.Is(pending, wallet.ErrUnknown)
 		}
 		s.mu.Lock()
 		switch {
-		case err == nil:
+		case err == nil && !held:
 			s.learn(p, published)
-		case errors.Is(err, store.ErrNotFound):
-			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
-				r.At, r.State = [Steps]int64{}, ""
+		case err == nil || errors.Is(err, store.ErrNotFound):
+			if r := s.rows[id]; r != nil && r.Hash == "" { // a proposal's again, discarded, or asked for and not stored
+				r.At, r.State, r.Refused = [Steps]int64{}, "", r.Refused || !r.Ours
 			}
 		default:
 			for _, id := range ids[i:] {
@@ -188,6 +193,7 @@ func (s *Sandbox) learn(p payment.Payment, published bool) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	before := r.State
 	r.learn(p)
+	r.Refused = r.Refused && r.Ours
 	reach := func(at Step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
@@ -337,21 +343,34 @@ func (s *Sandbox) readWallets(ctx context.Context, r *rail) error {
 	return nil
 }
 
+func (s *Sandbox) readProposals(ctx context.Context) error {
+	page, _, err := s.Store.ListProposals(ctx, store.ProposalFilter{Merchant: s.merchant, Mode: "test", Limit: waiting})
+	var all []proposal.Public
+	for _, p := range page {
+		all = append(all, p.Public())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proposals = all
+	return err
+}
+
 type update struct {
-	Chains   []chainView      `json:"chains"`
-	Count    count            `json:"count"`
-	Steps    [Steps]int       `json:"steps"`    // payments that have reached each
-	Payments []Row            `json:"payments"` // the newest
-	Arrivals []arrival        `json:"arrivals"`
-	Lines    []Line           `json:"lines"`
-	Broken   map[string]int64 `json:"broken"`
+	Chains    []chainView       `json:"chains"`
+	Count     count             `json:"count"`
+	Steps     [Steps]int        `json:"steps"`    // payments that have reached each
+	Payments  []Row             `json:"payments"` // the newest
+	Proposals []proposal.Public `json:"proposals"`
+	Arrivals  []arrival         `json:"arrivals"`
+	Lines     []Line            `json:"lines"`
+	Broken    map[string]int64  `json:"broken"`
 }
 
 // update returns the page's present contents. They are read without the lock.
 func (s *Sandbox) update() update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
+	u := update{Proposals: s.proposals, Arrivals: s.arrivals, Lines: s.lines, Broken: map[string]int64{}}
 	for _, r := range s.rails {
 		u.Chains = append(u.Chains, r.chainView)
 	}

@@ -1,7 +1,7 @@
-// What a person may do on the page of remit local: pay and break.
-import { $, assetOf, make, put, title, units } from "./draw.js";
+// What a person may do on the page of remit local: pay, propose and break.
+import { $, assetOf, decimal, make, put, short, title, units } from "./draw.js";
 
-// wire makes the buttons do what they say. It returns what draws what is broken.
+// wire makes the buttons do what they say. It returns what draws what is broken, and what draws proposals.
 export function wire(facts) {
   const buttons = new Map();
   let last = null; // the payment that was asked for last
@@ -13,7 +13,7 @@ export function wire(facts) {
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
-    if (what.do === "pay") said("Asking…");
+    if (["pay", "propose"].includes(what.do)) said("Asking…");
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
@@ -65,11 +65,12 @@ export function wire(facts) {
     e.preventDefault();
     const amount = units($("amount").value, asset().decimals);
     if (amount === null) return said(`The amount has at most ${asset().decimals} decimals.`, "bad");
-    const order = { do: "pay", to: $("to").value, amount, asset: asset().asset, key: $("key").value };
-    const told = await pay(order, 1);
+    const order = { do: e.submitter.value || "pay", to: $("to").value, amount, asset: asset().asset, key: $("key").value };
+    const told = await (order.do === "pay" ? pay(order, 1) : act(order));
     if (!told) return;
-    last = order;
-    $("do-again").disabled = $("do-fifty").disabled = false;
+    if (order.do === "pay") last = order;
+    else said(`${order.key} is proposed: below, another key approves it.`);
+    $("do-again").disabled = $("do-fifty").disabled = !last;
     if ($("key").value === order.key) $("key").value = told.unused;
     curl();
   });
@@ -87,14 +88,13 @@ export function wire(facts) {
     $("breakages").append(box);
     for (const b of facts.breakages.filter((b) => b.group === group)) {
       const button = make("button", "", [title(b.label), make("small")], { type: "button", "data-break": b.id, "aria-pressed": "false" });
-      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1" });
-      button.addEventListener("click", () => inTurn({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
+      button.addEventListener("click", () => inTurn({ do: "break", fault: b.id }));
       buttons.set(b.id, button);
-      box.append(depth ? make("div", "depth", [button, make("label", "", ["Blocks", depth])]) : button);
+      box.append(button);
     }
   }
 
-  return (broken) => {
+  function drawBroken(broken) {
     for (const b of facts.breakages) {
       const button = buttons.get(b.id);
       button.setAttribute("aria-pressed", String(b.id in broken));
@@ -102,5 +102,21 @@ export function wire(facts) {
     }
     const now = facts.breakages.filter((b) => b.id in broken).map((b) => (b.group in notes ? `the next request is killed ${b.label}` : b.label));
     put($("broken"), now.length ? `Broken now: ${now.join(", ")}.` : "");
-  };
+  }
+
+  function drawProposals(all) {
+    $("proposals").replaceChildren(...all.map((p) => {
+      const { symbol, decimals } = assetOf(facts, p.request.asset);
+      const to = p.request.to ?? `${p.request.payments.length} recipients`;
+      const words = `${p.idempotency_key}: ${decimal(p.request.amount, decimals)} ${symbol} to ${short(to)}, ${p.status.replace("_", " ")}`;
+      const may = { awaiting_approval: ["approve", "cancel"], scheduled: ["cancel"] }[p.status] ?? [];
+      return make("li", "", [p.last_refusal ? `${words}, refused: ${p.last_refusal.code}` : words, make("div", "buttons", may.map((what) => {
+        const button = make("button", "", title(what), { type: "button", "aria-label": `${title(what)} ${p.idempotency_key}` });
+        button.addEventListener("click", () => act({ do: what, id: p.id }));
+        return button;
+      }))]);
+    }));
+  }
+
+  return [drawBroken, drawProposals];
 }

@@ -86,7 +86,7 @@ export function drawSteps(counts) {
 // ending says where a payment is, and in which colour.
 export function ending(p) {
   if (p.paid > 1) return ["wrong", `paid ${p.paid} times`];
-  if (p.refused) return ["wrong", `refused: ${p.answer}`];
+  if (p.refused) return ["wrong", `refused${p.answer && `: ${p.answer}`}`];
   if (p.failure) return ["warned", `failed: ${p.failure}`];
   if (p.at[4]) return ["ok", p.paid ? "confirmed, paid once" : "confirmed, mined again soon"];
   if (p.answer === "no answer") return ["warned", "no answer"];

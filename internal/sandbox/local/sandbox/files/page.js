@@ -19,7 +19,7 @@ function open(find) {
 }
 $("search").addEventListener("submit", (e) => { e.preventDefault(); open($("find").value.trim()); });
 
-const drawBroken = wire(facts);
+const [drawBroken, drawProposals] = wire(facts);
 
 // Each part draws itself.
 const parts = {
@@ -29,6 +29,7 @@ const parts = {
   },
   chains: (all) => drawChains(all ?? [], facts),
   steps: drawSteps,
+  proposals: (all) => drawProposals(all ?? []),
   payments: (all) => drawPayments(all ?? [], facts, open),
   lines: (all) => drawLines($("log"), all, 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])),
   arrivals: (all) => drawLines($("hooks"), all, 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
