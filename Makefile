@@ -193,7 +193,7 @@ NODES ?= remit,arc,anvil,hardhat
 .PHONY: nodes
 nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none')
 	@tools/install dynamodb nodes
-	go test ./bench/measure -count=1 -timeout=60m -run '^Test(Nodes|OneOfThree)$$' -nodes=$(NODES) $(ARGS)
+	go test ./bench/measure -count=1 -timeout=60m -run '^TestNodes$$' -nodes=$(NODES) $(ARGS)
 
 .PHONY: recover
 recover: ## Lose the tables under load, recover, and ask for every payment again (NODES=anvil for one node)
