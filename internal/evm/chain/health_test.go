@@ -125,72 +125,53 @@ func TestOneNodeHangs(t *testing.T) {
 }
 
 func TestHedge(t *testing.T) {
-	const hang = time.Hour
+	const hang, ms = time.Hour, time.Millisecond
+	type slows = []*slow
+	gas := func(gas uint64, takes time.Duration) *slow { return &slow{stub: &stub{gas: gas}, takes: always(takes)} }
+	hangs := func() *slow { return gas(0, hang) }
+	reverts := func(takes time.Duration) *slow { return &slow{stub: &stub{reverts: true}, takes: always(takes)} }
+	listed := func() *slow { return &slow{stub: &stub{listed: true}, takes: always(usual)} }
+	down := func() *slow { return &slow{stub: &stub{down: true}, takes: always(usual)} }
 	for _, test := range []struct {
 		why   string
-		nodes []*slow
+		nodes slows
 		gas   uint64
 		err   error
 		took  time.Duration
 		asked []int
 	}{
-		{"a node that answers in time is asked alone",
-			[]*slow{{stub: &stub{gas: 1}, takes: always(499 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 1, nil,
-			499 * time.Millisecond, []int{1, 0}},
-		{"another is asked when one hangs", []*slow{{stub: &stub{gas: 1}, takes: always(hang)}, {stub: &stub{gas: 2}, takes: always(usual)}},
-			2, nil, 520 * time.Millisecond, []int{1, 1}},
-		{"and a third", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)},
-			{stub: &stub{gas: 3}, takes: always(usual)}}, 3, nil, 1520 * time.Millisecond, []int{1, 1, 1}},
-		{"of three, two that are alike count, the higher one", []*slow{{stub: &stub{gas: 60}, takes: always(usual)},
-			{stub: &stub{gas: 119}, takes: always(50 * time.Millisecond)}, {stub: &stub{}, takes: always(usual)}}, 119, nil,
-			50 * time.Millisecond, []int{1, 1, 0}},
-		{"of a low one and another, the middle", []*slow{{stub: &stub{gas: 30}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{gas: 70}, takes: always(usual)}}, 70, nil, 2 * usual, []int{1, 1, 1}},
-		{"of an absurd one and another, the middle", []*slow{{stub: &stub{gas: 90_000}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{gas: 70}, takes: always(usual)}}, 71, nil, 2 * usual, []int{1, 1, 1}},
-		{"of two that differ, the higher, if the third hangs", []*slow{{stub: &stub{gas: 30}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{}, takes: always(hang)}}, 71, nil, 1020 * time.Millisecond,
+		{"a node that answers in time is asked alone", slows{gas(1, 499*ms), gas(2, usual)}, 1, nil, 499 * ms, []int{1, 0}},
+		{"another is asked when one hangs", slows{hangs(), gas(2, usual)}, 2, nil, 520 * ms, []int{1, 1}},
+		{"and a third", slows{hangs(), hangs(), gas(3, usual)}, 3, nil, 1520 * ms, []int{1, 1, 1}},
+		{"of three, two that are alike count, the higher one", slows{gas(60, usual), gas(119, 50*ms), gas(0, usual)}, 119, nil,
+			50 * ms, []int{1, 1, 0}},
+		{"of a low one and another, the middle", slows{gas(30, usual), gas(71, usual), gas(70, usual)}, 70, nil, 2 * usual, []int{1, 1, 1}},
+		{"of an absurd one, the middle", slows{gas(90_000, usual), gas(71, usual), gas(70, usual)}, 71, nil, 2 * usual, []int{1, 1, 1}},
+		{"of two that differ, the higher, if the third hangs", slows{gas(30, usual), gas(71, usual), hangs()}, 71, nil, 1020 * ms,
 			[]int{1, 1, 1}},
-		{"two of three that revert wait a second for the third", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(9 * time.Second)}}, 0, chain.ErrReverted,
-			1020 * time.Millisecond, []int{1, 1, 1}},
-		{"one of three that reverts waits for another", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(4 * time.Second)}, {stub: &stub{gas: 2}, takes: always(4 * time.Second)}}, 2, nil,
-			4020 * time.Millisecond, []int{1, 1, 1}},
-		{"the first may answer after all", []*slow{{stub: &stub{gas: 1}, takes: always(700 * time.Millisecond)},
-			{stub: &stub{gas: 2}, takes: always(hang)}}, 1, nil, 700 * time.Millisecond, []int{1, 1}},
-		{"a revert of the hedge is no refusal while the first may pass",
-			[]*slow{{stub: &stub{gas: 1}, takes: always(3 * time.Second)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 1, nil,
-			3 * time.Second, []int{1, 1}},
-		{"nor a revert of the first while the hedge may pass",
-			[]*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}},
-			2, nil, 3500 * time.Millisecond, []int{1, 1}},
-		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
-		{"a node that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts beside a node that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
-		{"one of three that has the recipient on its list is not enough", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1, 1}},
-		{"nor beside one that clears it and reverts", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual,
+		{"two of three that revert wait a second for the third", slows{reverts(usual), reverts(usual), gas(2, 9000*ms)}, 0,
+			chain.ErrReverted, 1020 * ms, []int{1, 1, 1}},
+		{"one of three that reverts waits for another", slows{reverts(usual), gas(2, 4000*ms), gas(2, 4000*ms)}, 2, nil, 4020 * ms,
 			[]int{1, 1, 1}},
-		{"two are", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{}, takes: always(usual)}}, 0, chain.ErrListed, usual, []int{1, 1, 1}},
-		{"two are beside one that clears it and reverts", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed,
-			2 * usual, []int{1, 1, 1}},
-		{"and beside one that passes", []*slow{{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
-		{"and one where no other answers", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{down: true},
-			takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
-		{"and one of two", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}, 0,
-			chain.ErrListed, usual, []int{1, 0}},
-		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
-			10500 * time.Millisecond, []int{1, 1}},
+		{"the first may answer after all", slows{gas(1, 700*ms), hangs()}, 1, nil, 700 * ms, []int{1, 1}},
+		{"a revert of the hedge is no refusal while the first may pass", slows{gas(1, 3000*ms), reverts(usual)}, 1, nil, 3000 * ms,
+			[]int{1, 1}},
+		{"nor a revert of the first while the hedge may pass", slows{reverts(600 * ms), gas(2, 3000*ms)}, 2, nil, 3500 * ms, []int{1, 1}},
+		{"a revert asks the next at once", slows{reverts(usual), gas(2, usual)}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts when no other answers", slows{reverts(usual), hangs()}, 0, chain.ErrReverted, 10_020 * ms, []int{1, 1}},
+		{"a node that is down is passed over", slows{down(), gas(2, usual)}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts beside a node that is down", slows{down(), reverts(usual)}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
+		{"one of three that lists the recipient is not enough", slows{listed(), gas(2, usual), gas(2, usual)}, 2, nil, 2 * usual,
+			[]int{1, 1, 1}},
+		{"nor beside one that clears it and reverts", slows{listed(), reverts(usual), down()}, 0, chain.ErrReverted, 2 * usual,
+			[]int{1, 1, 1}},
+		{"two are", slows{listed(), listed(), gas(0, usual)}, 0, chain.ErrListed, usual, []int{1, 1, 1}},
+		{"two are beside one that clears it and reverts", slows{reverts(usual), listed(), listed()}, 0, chain.ErrListed, 2 * usual,
+			[]int{1, 1, 1}},
+		{"and beside one that passes", slows{gas(2, usual), listed(), listed()}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
+		{"and one where no other answers", slows{listed(), down(), down()}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
+		{"and one of two", slows{listed(), gas(0, usual)}, 0, chain.ErrListed, usual, []int{1, 0}},
+		{"no answer is none", slows{hangs(), hangs()}, 0, chain.ErrUnavailable, 10_500 * ms, []int{1, 1}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
