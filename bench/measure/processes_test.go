@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +40,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
-	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
@@ -65,29 +63,9 @@ func BenchmarkAnvil(b *testing.B) {
 	loadLocal(b, startNode(b, io.Discard, "anvil", 16), 32, 16, pick(20_000, 1000), 1)
 }
 
-// BenchmarkReceipts counts the receipts that the settlement of a payment reads, at a gateway before the node.
-func BenchmarkReceipts(b *testing.B) {
-	for _, clients := range []int{2, 32} {
-		node, gateway := startNode(b, io.Discard, "remit", 4), &fault.Gateway{}
-		var receipts atomic.Int64
-		gateway.Node = node.facts.RPCURL
-		gateway.Habit.Store(&fault.Habit{One: func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
-			if c.Method == "eth_getTransactionReceipt" {
-				receipts.Add(1)
-			}
-			return ask(c)
-		}})
-		server := httptest.NewServer(gateway)
-		b.Cleanup(server.CloseClientConnections)
-		node.facts.RPCURL = server.URL
-		payments := loadLocal(b, node, clients, 4, pick(4000, 300), 1)
-		emit(b, fmt.Sprint("clients=", clients), metrics{"receipts/payment": float64(receipts.Load()) / float64(payments)})
-	}
-}
-
 // loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone. It
-// pays on its own chain, or on a node. loadLocal returns how many payments it made.
-func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (payments int) {
+// pays on its own chain, or on a node.
+func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 	remit, flags, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), []string(nil), 300/size
 	if node != nil {
 		file := filepath.Join(b.TempDir(), "wallets")
@@ -117,7 +95,7 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (pay
 		} else {
 			found = must.Get(transfers(b.Context(), node.Client, common.Address(node.facts.Token.Address)))(b)
 		}
-		payments = len(hashes) * size
+		payments := len(hashes) * size
 		for i := range payments {
 			if i = i%len(hashes) + i/len(hashes)*stride; len(found[i]) != 1 || len(found) != payments {
 				b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-payments)
@@ -130,7 +108,6 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) (pay
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
 				server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
 	})
-	return payments
 }
 
 // allConfirmed waits until payments are confirmed.

@@ -125,83 +125,59 @@ func TestOneNodeHangs(t *testing.T) {
 }
 
 func TestHedge(t *testing.T) {
-	const hang = time.Hour
+	type slows = []*slow
+	in := func(milliseconds int, s *stub) *slow {
+		return &slow{stub: s, takes: always(time.Duration(milliseconds) * time.Millisecond)}
+	}
+	gas := func(gas uint64, milliseconds int) *slow { return in(milliseconds, &stub{gas: gas}) }
+	reverts := func(milliseconds int) *slow { return in(milliseconds, &stub{reverts: true}) }
+	hangs := func() *slow { return gas(0, 3_600_000) }
+	listed := func() *slow { return in(20, &stub{listed: true}) }
+	down := func() *slow { return in(20, &stub{down: true}) }
+	reverted, onList, nobody := chain.ErrReverted, chain.ErrListed, chain.ErrUnavailable
 	for _, test := range []struct {
 		why   string
-		nodes []*slow
+		nodes slows
 		gas   uint64
 		err   error
-		took  time.Duration
+		took  int64 // milliseconds
 		asked []int
 	}{
-		{"a node that answers in time is asked alone",
-			[]*slow{{stub: &stub{gas: 1}, takes: always(499 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 1, nil,
-			499 * time.Millisecond, []int{1, 0}},
-		{"another is asked when one hangs", []*slow{{stub: &stub{gas: 1}, takes: always(hang)}, {stub: &stub{gas: 2}, takes: always(usual)}},
-			2, nil, 520 * time.Millisecond, []int{1, 1}},
-		{"and a third", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)},
-			{stub: &stub{gas: 3}, takes: always(usual)}}, 3, nil, 1520 * time.Millisecond, []int{1, 1, 1}},
-		{"of three, two that are alike count, the higher one", []*slow{{stub: &stub{gas: 60}, takes: always(usual)},
-			{stub: &stub{gas: 119}, takes: always(50 * time.Millisecond)}, {stub: &stub{}, takes: always(usual)}}, 119, nil,
-			50 * time.Millisecond, []int{1, 1, 0}},
-		{"of a low one and another, the middle", []*slow{{stub: &stub{gas: 30}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{gas: 70}, takes: always(usual)}}, 70, nil, 2 * usual, []int{1, 1, 1}},
-		{"of an absurd one and another, the middle", []*slow{{stub: &stub{gas: 90_000}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{gas: 70}, takes: always(usual)}}, 71, nil, 2 * usual, []int{1, 1, 1}},
-		{"of two that differ, the higher, if the third hangs", []*slow{{stub: &stub{gas: 30}, takes: always(usual)},
-			{stub: &stub{gas: 71}, takes: always(usual)}, {stub: &stub{}, takes: always(hang)}}, 71, nil, 1020 * time.Millisecond,
-			[]int{1, 1, 1}},
-		{"two of three that revert wait a second for the third", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(9 * time.Second)}}, 0, chain.ErrReverted,
-			1020 * time.Millisecond, []int{1, 1, 1}},
-		{"one of three that reverts waits for another", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(4 * time.Second)}, {stub: &stub{gas: 2}, takes: always(4 * time.Second)}}, 2, nil,
-			4020 * time.Millisecond, []int{1, 1, 1}},
-		{"the first may answer after all", []*slow{{stub: &stub{gas: 1}, takes: always(700 * time.Millisecond)},
-			{stub: &stub{gas: 2}, takes: always(hang)}}, 1, nil, 700 * time.Millisecond, []int{1, 1}},
-		{"a revert of the hedge is no refusal while the first may pass",
-			[]*slow{{stub: &stub{gas: 1}, takes: always(3 * time.Second)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 1, nil,
-			3 * time.Second, []int{1, 1}},
-		{"nor a revert of the first while the hedge may pass",
-			[]*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}},
-			2, nil, 3500 * time.Millisecond, []int{1, 1}},
-		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
-		{"a node that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts beside a node that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
-		{"one of three that has the recipient on its list is not enough", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1, 1}},
-		{"nor beside one that clears it and reverts", []*slow{{stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual,
-			[]int{1, 1, 1}},
-		{"two are", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{}, takes: always(usual)}}, 0, chain.ErrListed, usual, []int{1, 1, 1}},
-		{"two are beside one that clears it and reverts", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
-			{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed,
-			2 * usual, []int{1, 1, 1}},
-		{"and beside one that passes", []*slow{{stub: &stub{gas: 2}, takes: always(usual)}, {stub: &stub{listed: true}, takes: always(usual)},
-			{stub: &stub{listed: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
-		{"and one where no other answers", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{down: true},
-			takes: always(usual)}, {stub: &stub{down: true}, takes: always(usual)}}, 0, chain.ErrListed, 2 * usual, []int{1, 1, 1}},
-		{"and one of two", []*slow{{stub: &stub{listed: true}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}, 0,
-			chain.ErrListed, usual, []int{1, 0}},
-		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
-			10500 * time.Millisecond, []int{1, 1}},
+		{"a node that answers in time is asked alone", slows{gas(1, 499), gas(2, 20)}, 1, nil, 499, []int{1, 0}},
+		{"another is asked when one hangs", slows{hangs(), gas(2, 20)}, 2, nil, 520, []int{1, 1}},
+		{"and a third", slows{hangs(), hangs(), gas(3, 20)}, 3, nil, 1520, []int{1, 1, 1}},
+		{"of three, two that are alike count, the higher one", slows{gas(60, 20), gas(119, 50), gas(0, 20)}, 119, nil, 50, []int{1, 1, 0}},
+		{"of a low one and another, the middle", slows{gas(30, 20), gas(71, 20), gas(70, 20)}, 70, nil, 40, []int{1, 1, 1}},
+		{"of an absurd one, the middle", slows{gas(90_000, 20), gas(71, 20), gas(70, 20)}, 71, nil, 40, []int{1, 1, 1}},
+		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, []int{1, 1, 1}},
+		{"two of three that revert wait a second", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, []int{1, 1, 1}},
+		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, []int{1, 1, 1}},
+		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, []int{1, 1}},
+		{"a revert of the hedge, and the first may pass", slows{gas(1, 3000), reverts(20)}, 1, nil, 3000, []int{1, 1}},
+		{"a revert of the first, and the hedge may pass", slows{reverts(600), gas(2, 3000)}, 2, nil, 3500, []int{1, 1}},
+		{"a revert asks the next at once", slows{reverts(20), gas(2, 20)}, 2, nil, 40, []int{1, 1}},
+		{"a revert counts when no other answers", slows{reverts(20), hangs()}, 0, reverted, 10_020, []int{1, 1}},
+		{"a node that is down is passed over", slows{down(), gas(2, 20)}, 2, nil, 40, []int{1, 1}},
+		{"a revert counts beside a node that is down", slows{down(), reverts(20)}, 0, reverted, 40, []int{1, 1}},
+		{"one list of three is not enough", slows{listed(), gas(2, 20), gas(2, 20)}, 2, nil, 40, []int{1, 1, 1}},
+		{"nor beside one that clears it and reverts", slows{listed(), reverts(20), down()}, 0, reverted, 40, []int{1, 1, 1}},
+		{"two are", slows{listed(), listed(), gas(0, 20)}, 0, onList, 20, []int{1, 1, 1}},
+		{"two are, beside one that clears it and reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, []int{1, 1, 1}},
+		{"and beside one that passes", slows{gas(2, 20), listed(), listed()}, 0, onList, 40, []int{1, 1, 1}},
+		{"and one where no other answers", slows{listed(), down(), down()}, 0, onList, 40, []int{1, 1, 1}},
+		{"and one of two", slows{listed(), gas(0, 20)}, 0, onList, 20, []int{1, 0}},
+		{"no answer is none", slows{hangs(), hangs()}, 0, nobody, 10_500, []int{1, 1}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes := slowly(test.nodes...)
-				var gas uint64
-				var err error
-				if took := took(func() { gas, err = nodes.Estimate(t.Context(), chain.Call{}) }); gas != test.gas || !errors.Is(err, test.err) ||
-					took != test.took {
-					t.Errorf("%d, %v after %v; want %d, %v after %v", gas, err, took, test.gas, test.err, test.took)
+				began := time.Now()
+				gas, err := nodes.Estimate(t.Context(), chain.Call{})
+				took := time.Since(began).Milliseconds()
+				if gas != test.gas || !errors.Is(err, test.err) || took != test.took {
+					t.Errorf("%d, %v after %v ms; want %d, %v after %d", gas, err, took, test.gas, test.err, test.took)
 				}
-				if errors.Is(err, chain.ErrReverted) && errors.Is(err, chain.ErrUnavailable) {
+				if errors.Is(err, reverted) && errors.Is(err, nobody) {
 					t.Errorf("%v is both a refusal and none", err)
 				}
 				if diff := cmp.Diff(test.asked, asked(test.nodes...)); diff != "" {

@@ -33,6 +33,8 @@ func TestEstimatesABatch(t *testing.T) {
 	}
 	index := crypto.Keccak256([]byte("Refused(uint256,bytes)"))[:4]
 	refused := fmt.Sprintf(`0x%x%064x%064x%064x`, index, 7, 64, 0)
+	fits, dearer, reverts, small := result(`"0x30000"`), result(`"0x34000"`), failure("3", "execution reverted"), result(`"0x5208"`)
+	const wide = "0x1c9c380"
 	for _, row := range []struct {
 		name             string
 		estimate, dearer raw
@@ -42,26 +44,22 @@ func TestEstimatesABatch(t *testing.T) {
 		want             error
 		index            int
 	}{
-		{"it fits", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0x34000, nil, -1},
-		{"a token that refuses who is new", result(`"0x30000"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0x30000 + 2*97_920, nil, -1},
-		{"the third recipient is listed", result(`"0x30000"`), result(`"0x34000"`), 3, "0x1c9c380", 0, chain.ErrListed, 2},
-		{"a smaller block", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e665", 0, chain.ErrTooLarge, -1},
-		{"the block has room for the margin too", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e666", 0x34000, nil, -1},
-		{"more than EIP-7825 allows", result(`"0xd5555b"`), result(`"0x34000"`), 0, "0x3938700", 0, chain.ErrTooLarge, -1},
-		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), result(`"0x1"`), 0, "0x1c9c380", 0,
-			chain.ErrTooLarge, -1},
-		{"a block without a limit", result(`"0x30000"`), result(`"0x34000"`), 0, "", 0, errAny, -1},
-		{"the token refuses one", reason(`"` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
-		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380",
-			0, chain.ErrReverted, 7},
-		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
-			chain.ErrReverted, 7},
-		{"without a reason", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, -1},
-		{noContract, result(`"0x5208"`), result(`"0x5208"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
-		{"another contract, which refuses the call", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
-			chain.ErrCode, -1},
-		{"another contract, which takes the call", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
-		{unsaid, result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, errAny, -1},
+		{"it fits", fits, dearer, 0, wide, 0x34000, nil, -1},
+		{"a token that refuses who is new", fits, reverts, 0, wide, 0x30000 + 2*97_920, nil, -1},
+		{"the third recipient is listed", fits, dearer, 3, wide, 0, chain.ErrListed, 2},
+		{"a smaller block", fits, dearer, 0, "0x3e665", 0, chain.ErrTooLarge, -1},
+		{"the block has room for the margin too", fits, dearer, 0, "0x3e666", 0x34000, nil, -1},
+		{"more than EIP-7825 allows", result(`"0xd5555b"`), dearer, 0, "0x3938700", 0, chain.ErrTooLarge, -1},
+		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), small, 0, wide, 0, chain.ErrTooLarge, -1},
+		{"a block without a limit", fits, dearer, 0, "", 0, errAny, -1},
+		{"the token refuses one", reason(`"` + refused + `"`), reverts, 0, wide, 0, chain.ErrReverted, 7},
+		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), reverts, 0, wide, 0, chain.ErrReverted, 7},
+		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), reverts, 0, wide, 0, chain.ErrReverted, 7},
+		{"without a reason", reverts, reverts, 0, wide, 0, chain.ErrReverted, -1},
+		{noContract, small, small, 0, wide, 0, chain.ErrCode, -1},
+		{"another contract, which refuses the call", reverts, reverts, 0, wide, 0, chain.ErrCode, -1},
+		{"another contract, which takes the call", fits, dearer, 0, wide, 0, chain.ErrCode, -1},
+		{unsaid, fits, dearer, 0, wide, 0, errAny, -1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			estimates := 0

@@ -87,11 +87,6 @@ func day(amount uint64, at time.Time) store.Charge {
 		Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
 }
 
-// exhaust charges the rest of the merchant's day.
-func exhaust(p *process) {
-	p.Must(p.Tables.Charge(context.Background(), day(4900, p.Now())))
-}
-
 // TestEveryFailureIsAnswered: whichever call of a request fails, its answer is true. "Nothing was started" leaves no
 // payment and no reservation. "In progress" is ended by the same request, sent again.
 func TestEveryFailureIsAnswered(t *testing.T) {
@@ -246,15 +241,6 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestAClientThatHangsUp after the reservation does not stop its payment.
-func TestAClientThatHangsUp(t *testing.T) {
-	ctx, hangUp := context.WithCancel(t.Context())
-	p := newProcess(t, script{"Commit#1": func(*process) error { hangUp(); return nil }})
-	if _, err := p.d.Send(ctx, asked); err != nil || p.stored().State != payment.Committed || !p.holdsNothing() || len(p.sent) != 1 {
-		t.Errorf("%v, after %v", err, p.Calls)
-	}
-}
-
 // TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes that
 // lack a final block, before or after they give it, nor while the final block is unknown.
 func TestFirstUseOnAnotherChain(t *testing.T) {
@@ -334,70 +320,6 @@ func TestTimeForAPayment(t *testing.T) {
 
 // deny puts the recipient of asked on the deny list.
 func deny(p *process) { p.Must(p.Tables.Deny(context.Background(), store.Denial{To: asked.To})) }
-
-// TestTakenUp: a payment that an earlier request left is charged and finished by
-// the next under its key, and refused only while it holds no nonce.
-func TestTakenUp(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		left   script // the first request fails so
-		then   script // and the second
-		before func(*process)
-		want   error // of the second
-	}{
-		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
-		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
-		{"without a nonce, on a later day that is over", breaks("Reserve#1", "Payment#1"), script{}, func(p *process) {
-			p.Pass(24 * time.Hour)
-			p.Must(p.Tables.Charge(context.Background(), day(5000, p.Now())))
-		}, store.ErrDailyLimit},
-		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
-		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, dispatch.ErrInProgress},
-		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
-		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
-			return p.Tables.Discard(context.Background(), p.stored())
-		}}, exhaust, store.ErrDailyLimit},
-		{"and moved before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
-			stored := p.stored()
-			return p.Tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision)
-		}}, exhaust, dispatch.ErrDuplicate},
-		{"and used for another request before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
-			_ = replace(p)
-			return overtake(p)
-		}}, exhaust, dispatch.ErrInProgress},
-		{"without a nonce, to a recipient that is denied since", breaks("Reserve#1", "Payment#1"), script{}, deny, dispatch.ErrRecipient},
-		{"with a nonce, to a recipient that is denied since", breaks("Sign#1"), script{}, deny, nil},
-		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrWaiting},
-		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
-		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrWaiting},
-		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {},
-			porttest.ErrBroken},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := newProcess(t, test.left)
-			if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
-				t.Fatalf("the first request was answered %v", err)
-			}
-			// A charge of this payment that is repeated finds the day full.
-			test.before(p)
-			p.Pass(time.Minute) // the first handler is no longer alive
-			p.Script = test.then
-			result, err := p.pay()
-			if !errors.Is(err, test.want) {
-				t.Errorf("answered %v, want %v", err, test.want)
-			}
-			if err == nil && (!result.Replayed || result.Payment.State != payment.Committed) {
-				t.Errorf("answered %+v", result)
-			}
-			if errors.Is(err, store.ErrDailyLimit) && p.stored().ID != "" {
-				t.Errorf("refused, but stored is %+v", p.stored())
-			}
-			for call := range test.then {
-				t.Errorf("%s was not called: %v", call, p.Calls)
-			}
-		})
-	}
-}
 
 // TestWithoutRules: a request that finishes a payment while no rules are known gives it to no
 // other wallet, and uses up no nonce.

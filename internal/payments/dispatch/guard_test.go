@@ -166,21 +166,6 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 	}
 }
 
-// TestGuardNamesADiscardedPayment: it guards nothing.
-func TestGuardNamesADiscardedPayment(t *testing.T) {
-	p := newProcess(t, nil)
-	p.set(func(s *settings.Settings) { s.Daily = token.Units(50) })
-	if _, err := p.guarded("a"); err == nil || !p.Did("Discard#1") {
-		t.Fatalf("beyond the day's limit: %v, after %v", err, p.Calls)
-	}
-	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-	for _, key := range []string{"b", "b"} {
-		if _, err := p.guarded(key); err != nil {
-			t.Error(key, err)
-		}
-	}
-}
-
 // TestGuardTakesUp: a guarded key's request takes up the payment that its guard names, and no payment that none does.
 func TestGuardTakesUp(t *testing.T) {
 	p := newProcess(t, breaks(unreserved...))
@@ -206,13 +191,5 @@ func TestGuardTakesUp(t *testing.T) {
 	batch.Key.Guard = guardTime
 	if made, err := p.d.Send(t.Context(), batch); err != nil || !made.Replayed {
 		t.Errorf("a batch that is paid: %v", err)
-	}
-}
-
-// TestWithoutAGuard: a key without a guard reads and writes none.
-func TestWithoutAGuard(t *testing.T) {
-	p := newProcess(t, nil)
-	if _, err := p.pay(); err != nil || p.Did("Guard#1") || p.Did("CreateGuarded#1") || !p.Did("Create#1") {
-		t.Errorf("%v, after %v", err, p.Calls)
 	}
 }

@@ -71,19 +71,6 @@ func TestOneNodeCountsMore(t *testing.T) {
 	}
 }
 
-// TestOneNodeCallsAWalletRich: the payment is refused for lack of coins, and no wallet is called blocked.
-func TestOneNodeCallsAWalletRich(t *testing.T) {
-	p := newProcess(t, script{})
-	p.holds, p.bad = token.Units(99), badNode{Node: p, rich: true}
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInsufficient) {
-		t.Errorf("%v", err)
-	}
-	w, err := p.Tables.Wallet(t.Context(), walletOf(first))
-	if err == nil && w.Paused != "" || err != nil && !errors.Is(err, wallet.ErrUnknown) {
-		t.Errorf("%q, %v", w.Paused, err)
-	}
-}
-
 // A mute node gives no account.
 type mute struct{ chain.Node }
 

@@ -124,24 +124,6 @@ func TestAnAssignmentHoldsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAPaymentFromBeforeAnAssignment: it has no nonce, and is made from the wallets that its merchant has now.
-func TestAPaymentFromBeforeAnAssignment(t *testing.T) {
-	for _, after := range []bool{true, false} {
-		p := owning(t, script{})
-		must.Get(p.payFor("mer_1", "first", true))(t)
-		p.Script = breaks("Reserve#2", "Reserve#3", "Reserve#4", "Reserve#5", "Reserve#6", "Reserve#7", "Reserve#8", "Reserve#9")
-		if _, err := p.payFor("mer_1", "k", !after); err == nil {
-			t.Fatal("it was paid")
-		}
-		p.Script = script{}
-		p.Pass(time.Hour)
-		got, err := p.payFor("mer_1", "k", after)
-		if want := map[bool]token.Address{true: own, false: first}[after]; got.Wallet != want || err != nil {
-			t.Errorf("own wallets %t: from %x, %v", after, got.Wallet[:1], err)
-		}
-	}
-}
-
 // TestAnOwnWalletIsRefilledWithEtherOnly, and an operator may move its coins.
 func TestAnOwnWalletIsRefilledWithEtherOnly(t *testing.T) {
 	p := owning(t, script{})

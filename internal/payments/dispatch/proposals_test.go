@@ -177,46 +177,6 @@ func TestProposalIsReleased(t *testing.T) {
 	}
 }
 
-// TestAnOpenProposalHoldsItsKey: no request pays beside it, whatever becomes of it.
-func TestAnOpenProposalHoldsItsKey(t *testing.T) {
-	d := newDesk(t, nil)
-	other, late, guarded := asked, asked, asked
-	other.Amount = token.Units(101)
-	late.NotAfter = d.Now().Add(-time.Minute)
-	guarded.Key.Guard, guarded.IdempotencyKey = guardTime, "other"
-	requests := func(what string, same error, differs error) {
-		t.Helper()
-		for _, r := range []payment.Request{asked, late} {
-			_, err := d.d.Send(t.Context(), r)
-			if opened := errors.As(err, new(*dispatch.OpenError)); opened != (same == nil) || !opened && !errors.Is(err, same) {
-				t.Errorf("%s: %v, want %v", what, err, same)
-			}
-		}
-		if _, err := d.d.Send(t.Context(), other); !errors.Is(err, differs) {
-			t.Errorf("%s, other content: %v", what, err)
-		}
-		if len(d.sent) > 0 || d.Did("Discard#1") {
-			t.Fatalf("%s: %d sent, after %v", what, len(d.sent), d.Calls)
-		}
-	}
-	must.Get(d.propose(free))(t)
-	requests("open", nil, dispatch.ErrKeyReused)
-	d.Script = breaks("Reserve#1", fmt.Sprint("Payment#", d.Times["Payment"]+1))
-	d.run()
-	if p := d.read(); p.Payment.State != payment.Prepared {
-		t.Fatalf("it is %s", p.Payment.State)
-	}
-	requests("being released", dispatch.ErrInProgress, dispatch.ErrKeyReused)
-	d.Pass(time.Hour - time.Second)
-	requests("being released, and no handler is at work", dispatch.ErrInProgress, dispatch.ErrKeyReused)
-	d.compared()
-	must.Get(d.Cancel(t.Context(), owner, name))(t)
-	requests("cancelled", dispatch.ErrKeyReused, dispatch.ErrKeyReused)
-	if again, err := d.propose(free); err != nil || !d.replayed || again.Status() != proposal.StatusCancelled {
-		t.Errorf("proposed again: %v, %v, %v", again, d.replayed, err)
-	}
-}
-
 // TestARefusedReleaseKeepsTheKey, and is tried again.
 func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 	for what, test := range map[string]struct {
@@ -362,34 +322,6 @@ func TestCancel(t *testing.T) {
 	_, commit := store.Commit(t.Context(), d.Tables, d.Quiet(), slow, w.Reservations[slow.ID].Nonce, d.Now())
 	if err != nil || len(w.Reservations) != 1 || !errors.Is(commit, store.ErrChanged) {
 		t.Errorf("cancelled: %v; the slow handler: %v with %d, after %v", err, commit, len(w.Reservations), d.Calls)
-	}
-}
-
-// loses is a script in which calls have their effect, and no answer.
-func loses(calls ...string) script {
-	s := script{}
-	for _, c := range calls {
-		s[c] = func(*process) error { return porttest.ErrLost }
-	}
-	return s
-}
-
-// TestAReleaseWithAnUnknownOutcome is repeated, at the nonce that it may hold.
-func TestAReleaseWithAnUnknownOutcome(t *testing.T) {
-	for _, call := range []string{"Amend#2", "Reserve#1", "Sign#1", "Commit#1", "Release#1", "Payment#1"} {
-		for _, how := range []func(...string) script{breaks, loses} {
-			d := newDesk(t, nil)
-			must.Get(d.propose(free))(t)
-			d.Script = how(call)
-			for range 4 {
-				d.run()
-				d.Pass(time.Minute)
-			}
-			p := d.is(call, proposal.StatusReleased)
-			if w := d.Record(walletOf(p.Payment.Wallet)); w.NextNonce != 1 {
-				t.Errorf("%s: %d nonces, after %v", call, w.NextNonce, d.Calls)
-			}
-		}
 	}
 }
 

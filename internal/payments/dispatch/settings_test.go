@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -14,27 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
-
-// TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
-// before, by the clock, whatever the process did meanwhile.
-func TestSettingsTakeEffect(t *testing.T) {
-	p := newProcess(t, script{})
-	for i, step := range []struct {
-		later time.Duration
-		want  error
-	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
-		p.Pass(step.later)
-		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
-			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
-		}
-		if i == 0 {
-			p.Set(func(s *settings.Settings) { s.Maximum = token.Units(99) })
-		}
-	}
-	if p.Times["Rules"] != 3 {
-		t.Errorf("the rules were read %d times, want one request every MaxAge", p.Times["Rules"])
-	}
-}
 
 // TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for made
 // payments are answered, and payments with a nonce are made.
