@@ -146,15 +146,7 @@ func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment
 	d, err := on.begin(ctx)
 	d.owner = of.Owner()
 	d.release = release{ends: p.ExpiresAt(), due: p.DueAt(), explain: s.Explain}
-	refusal := cmp.Or(err, d.refused)
-	switch {
-	case d.expired():
-		refusal = ErrExpired
-	case d.refused == nil && d.Closed:
-		refusal = ErrAssetClosed
-	case refusal == nil && p.Approver.Key == "" && d.needsApproval(of):
-		refusal = ErrApprovalRequired
-	}
+	refusal := d.barred(of, p.Approver.Key != "", err)
 	var offer payment.Payment
 	var guard store.Guard
 	if refusal == nil {
