@@ -54,11 +54,6 @@ func (e *Env) Optional(name, otherwise string) string {
 // Int returns the value of a required variable that is a decimal integer.
 func (e *Env) Int(name string) int { return Parse(e, name, strconv.Atoi) }
 
-// Uint64 returns the value of a required variable that is a decimal integer from 0 on, such as a chain id.
-func (e *Env) Uint64(name string) uint64 {
-	return Parse(e, name, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
-}
-
 // Parse returns the value that parse reads from a required variable.
 func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
 	var zero T

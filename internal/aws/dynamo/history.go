@@ -39,17 +39,33 @@ const (
 // consistent, so that a page never shows a status that has passed. A payment that does not decode, or is not of
 // f.Status any more, or not of f.Asset, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
-	if f.Limit < 1 || f.Limit > maxPage {
-		f.Limit = maxPage
-	}
-	page = []payment.Payment{}
-	look := f.Limit
+	limit, look := pageLimit(f.Limit), pageLimit(f.Limit)
 	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, that of a reference no states
 		look = maxPage
 	}
-	entries, next, err := s.entries(ctx, f, look+1)
+	page, next, err = pageOf(ctx, s, s.buckets(f, look+1), f.From, limit, look, decodePayment, func(p payment.Payment) bool {
+		return (f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset)
+	})
 	if err != nil {
-		return nil, next, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+		err = fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+	}
+	return page, next, err
+}
+
+// pageLimit returns the limit of a page that a filter has.
+func pageLimit(limit int) int {
+	if limit < 1 || limit > maxPage {
+		return maxPage
+	}
+	return limit
+}
+
+// pageOf reads a page of at most limit matching items of payments from look entries of buckets behind from.
+func pageOf[T any](ctx context.Context, s *Payments, buckets []bucket, from store.Position, limit, look int,
+	decode func(attributes) (T, error), matches func(T) bool) (page []T, next store.Position, err error) {
+	entries, next, err := s.entries(ctx, buckets, from, look+1)
+	if err != nil {
+		return nil, next, err
 	}
 	if len(entries) > look {
 		entries, next = entries[:look], entries[look-1]
@@ -60,21 +76,21 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	}
 	items, err := s.batch(ctx, keys)
 	if err != nil {
-		return nil, next, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+		return nil, next, err
 	}
-	found := make(map[payment.ID]payment.Payment, len(items))
+	found := make(map[string]T, len(items))
 	for _, item := range items {
-		if p, err := decodePayment(item); err == nil {
-			found[p.ID] = p
+		if v, err := decode(item); err == nil && matches(v) {
+			found[item[attrPK].(*types.AttributeValueMemberS).Value] = v
 		}
 	}
+	page = []T{}
 	for i, entry := range entries {
-		if len(page) == f.Limit {
+		if len(page) == limit {
 			return page, entries[i-1], nil
 		}
-		if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) &&
-			(f.Asset == (token.Coin{}) || p.Coin() == f.Asset) {
-			page = append(page, p)
+		if v, ok := found[paymentPrefix+string(entry.ID)]; ok {
+			page = append(page, v)
 		}
 	}
 	return page, next, nil
@@ -88,16 +104,16 @@ type bucket struct {
 	sent int                  // requests
 }
 
-// entries returns the positions of at most n payments that match f, newest first, merged from all
-// buckets. It takes a position only once every bucket is read up to it: no newer one can follow.
-// If there are fewer than n, the list goes on from end, zero if it does not.
-func (s *Payments) entries(ctx context.Context, f store.Filter, n int) (found []store.Position, end store.Position, err error) {
-	buckets := s.buckets(f, n)
+// entries returns the positions of at most n entries behind from, newest first, merged from all buckets. It takes a
+// position only once every bucket is read up to it: no newer one can follow. If there are fewer than n, the list goes on
+// from end, zero if it does not.
+func (s *Payments) entries(ctx context.Context, buckets []bucket, from store.Position, n int) (found []store.Position,
+	end store.Position, err error) {
 	for len(buckets) > 0 {
 		group, all := errgroup.WithContext(ctx)
 		group.SetLimit(listWidth)
 		for i := range buckets {
-			group.Go(func() error { return s.readOn(all, &buckets[i], f.From, n) })
+			group.Go(func() error { return s.readOn(all, &buckets[i], from, n) })
 		}
 		if err := group.Wait(); err != nil {
 			return nil, end, err
@@ -126,8 +142,7 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) (found []
 
 // buckets returns the unread buckets of the list for f, none if no payment can match.
 func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
-	oldest, newest := bounds(f)
-	if oldest > newest {
+	if oldest, newest := bounds(f); oldest > newest {
 		return nil
 	}
 	prefix, index, keys := listPrefix(f.Merchant, f.Mode), aws.String(indexMerchant), "list_pk = :list AND list_sk"
@@ -135,27 +150,33 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 		prefix, index, keys = referencePrefix(f.Merchant, f.Mode, f.Reference), nil, "pk = :list AND sk"
 	}
 	for _, pk := range listPKs(prefix) {
-		in := &dynamodb.QueryInput{
-			TableName:                 &s.name,
-			IndexName:                 index,
-			ConsistentRead:            aws.Bool(index == nil),
-			KeyConditionExpression:    aws.String(keys + " BETWEEN :oldest AND :newest"),
-			ExpressionAttributeValues: attributes{":list": text(pk), ":oldest": text(oldest), ":newest": text(newest)},
-			ScanIndexForward:          aws.Bool(false),
-			Limit:                     aws.Int32(int32(min(n+1, bucketLook))), // f.From may be among them
-		}
+		values, filter := attributes{}, ""
 		if f.Status != "" && f.Reference == "" {
-			filter := statusFilter(f.Status, in.ExpressionAttributeValues)
-			if filter == "" {
+			if filter = statusFilter(f.Status, values); filter == "" {
 				return nil
 			}
-			in.FilterExpression = &filter
-			in.ExpressionAttributeNames = map[string]string{"#state": attrState}
-			in.Limit = aws.Int32(firstLook)
 		}
-		all = append(all, bucket{next: in})
+		all = append(all, s.bucket(index, keys, pk, f, filter, values, n))
 	}
 	return all
+}
+
+// bucket returns the unread bucket of a partition, whose entries may be on f's page and pass a filter.
+func (s *Payments) bucket(index *string, keys, pk string, f store.Filter, filter string, values attributes, n int) bucket {
+	oldest, newest := bounds(f)
+	values[":list"], values[":oldest"], values[":newest"] = text(pk), text(oldest), text(newest)
+	in := &dynamodb.QueryInput{
+		TableName: &s.name, IndexName: index, ConsistentRead: aws.Bool(index == nil), ScanIndexForward: aws.Bool(false),
+		KeyConditionExpression: aws.String(keys + " BETWEEN :oldest AND :newest"), ExpressionAttributeValues: values,
+		Limit: aws.Int32(int32(min(n+1, bucketLook))), // f.From may be among them
+	}
+	if index == nil { // the place of a proposal is in the index too, by another time
+		in.ProjectionExpression = aws.String("sk")
+	}
+	if filter != "" {
+		in.FilterExpression, in.ExpressionAttributeNames, in.Limit = &filter, change{when: filter}.placeholders(), aws.Int32(firstLook)
+	}
+	return bucket{next: in}
 }
 
 // readOn reads a bucket until a position but from is read, or there are no more, or it has had its requests.

@@ -126,71 +126,20 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []sto
 	return due, nil
 }
 
-// proposalsLook is how many places a filtered page reads at most: some 200 bytes each.
-const proposalsLook = 1000
-
-// ListProposals implements store.Proposals: one query of places, and a batch of payments.
+// ListProposals implements store.Proposals as List lists payments, from one partition.
 func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (page []proposal.Proposal, next store.Position, err error) {
-	if f.Limit < 1 || f.Limit > maxPage {
-		f.Limit = maxPage
-	}
-	below := "~"
-	if !f.From.IsZero() {
-		below = listSK(f.From.CreatedAt, string(f.From.ID))
-	}
-	in := &dynamodb.QueryInput{
-		TableName: &s.name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("sk"),
-		ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(f.Limit + 1)),
-		KeyConditionExpression:    aws.String("pk = :list AND sk < :below"),
-		ExpressionAttributeValues: attributes{":list": text(proposalsPK(f.Merchant, f.Mode)), ":below": text(below)},
-	}
-	var conditions []string
+	limit, values := pageLimit(f.Limit), attributes{}
+	var filter []string
 	for name, want := range map[string]string{"status": f.Status, "proposed_by": f.By} {
 		if want != "" {
-			conditions, in.ExpressionAttributeValues[":"+name] = append(conditions, "#"+name+" = :"+name), text(want)
+			filter, values[":"+name] = append(filter, fmt.Sprintf("#%s = :%[1]s", name)), text(want)
 		}
 	}
-	if len(conditions) > 0 {
-		in.FilterExpression, in.Limit = aws.String(strings.Join(conditions, " AND ")), aws.Int32(proposalsLook)
-		in.ExpressionAttributeNames = change{do: *in.FilterExpression}.placeholders()
-	}
-	out, err := s.db.Query(ctx, in)
+	places := s.bucket(nil, "pk = :list AND sk", proposalsPK(f.Merchant, f.Mode), store.Filter{From: f.From},
+		strings.Join(filter, " AND "), values, limit+1)
+	page, next, err = pageOf(ctx, s, []bucket{places}, f.From, limit, limit, decodeProposal, f.Matches)
 	if err != nil {
-		return nil, next, fmt.Errorf("listing the proposals of %s: %w", f.Merchant, err)
+		err = fmt.Errorf("listing the proposals of %s: %w", f.Merchant, err)
 	}
-	if out.LastEvaluatedKey != nil {
-		if next, err = positionOf(out.LastEvaluatedKey); err != nil {
-			return nil, next, err
-		}
-	}
-	var keys []primaryKey
-	var places []store.Position
-	for _, item := range out.Items {
-		place, err := positionOf(item)
-		if err != nil {
-			return nil, next, err
-		}
-		if len(keys) == f.Limit {
-			next = places[f.Limit-1]
-			break
-		}
-		keys, places = append(keys, paymentKey(place.ID)), append(places, place)
-	}
-	items, err := s.batch(ctx, keys)
-	if err != nil {
-		return nil, next, fmt.Errorf("listing the proposals of %s: %w", f.Merchant, err)
-	}
-	found := map[payment.ID]proposal.Proposal{}
-	for _, item := range items {
-		if p, err := decodeProposal(item); err == nil && f.Matches(p) {
-			found[p.Payment.ID] = p
-		}
-	}
-	page = []proposal.Proposal{}
-	for _, place := range places {
-		if p, ok := found[place.ID]; ok {
-			page = append(page, p)
-		}
-	}
-	return page, next, nil
+	return page, next, err
 }

@@ -30,11 +30,7 @@ func (d sending) limitsOf(t Transfer, coin token.Token) []payment.DailyLimit {
 	if t.Daily.IsZero() {
 		return nil
 	}
-	of := coin.Symbol
-	if d.Further {
-		of = d.Coin().String() + "/" + of
-	}
-	return []payment.DailyLimit{{Key: "refill/" + of, Amount: t.Daily}}
+	return []payment.DailyLimit{{Key: "refill/" + d.nameOf(coin), Amount: t.Daily}}
 }
 
 // charge takes p from daily limits, in the UTC day of now, and returns the Charge for refund. The request that

@@ -162,27 +162,16 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	}
 	s, err := d.begin(ctx)
 	s.notAfter, s.owner = r.NotAfter, r.Owner()
-	refusal := cmp.Or(err, s.refused)
-	if s.refused == nil && s.Closed {
-		refusal = ErrAssetClosed
-	}
-	if refusal == nil && s.RequireKey && r.IdempotencyKey == "" {
+	if cmp.Or(err, s.refused) == nil && !s.Closed && s.RequireKey && r.IdempotencyKey == "" {
 		return Result{}, ErrKeyMissing
 	}
+	refusal := s.barred(r, false, err)
 	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
 	switch {
 	case err != nil:
 		return Result{}, err
 	case r.Asset == (token.Coin{}) && d.Further, r.Asset != (token.Coin{}) && r.Asset != d.Coin():
 		return s.answerStored(ctx, id, r, errors.Join(ErrUnavailable, errRail))
-	case s.expired():
-		return s.answerStored(ctx, id, r, ErrExpired)
-	case r.Key.OtherAsset:
-		return s.answerStored(ctx, id, r, ErrOtherAsset)
-	case s.needsApproval(r):
-		return s.answerStored(ctx, id, r, ErrApprovalRequired)
-	case r.Key.Guard > 0 && r.Entries != nil:
-		return s.answerStored(ctx, id, r, ErrGuardedBatch)
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
@@ -202,6 +191,23 @@ type sending struct {
 	created  bool      // the request has created its payment
 	owner    string    // of the wallets that may pay: the merchant if it has its own
 	release            // zero: of an ordinary request
+}
+
+// barred returns why r may begin nothing by its time, its key or the settings, or else unready, which is of the nodes.
+func (d sending) barred(r payment.Request, approved bool, unready error) error {
+	switch {
+	case d.expired():
+		return ErrExpired
+	case r.Key.OtherAsset:
+		return ErrOtherAsset
+	case !approved && d.needsApproval(r):
+		return ErrApprovalRequired
+	case r.Key.Guard > 0 && r.Entries != nil:
+		return ErrGuardedBatch
+	case d.refused == nil && d.Closed:
+		return ErrAssetClosed
+	}
+	return cmp.Or(unready, d.refused)
 }
 
 // expired reports whether the request may begin nothing any more.

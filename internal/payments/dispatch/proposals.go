@@ -96,21 +96,11 @@ func answer(p, stored proposal.Proposal) (proposal.Proposal, bool, error) {
 
 // judge returns why p cannot be stored. Its release judges the rest.
 func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) error {
-	switch {
-	case d.expired():
-		return ErrExpired
-	case !p.Required && !mayPay:
+	if !p.Required && !mayPay {
 		return apikey.ErrNotPermitted
-	case r.Key.OtherAsset:
-		return ErrOtherAsset
-	case !p.Required && d.needsApproval(r):
-		return ErrApprovalRequired
-	case r.Key.Guard > 0 && r.Entries != nil:
-		return ErrGuardedBatch
-	case d.refused != nil:
-		return d.refused
-	case d.Closed:
-		return ErrAssetClosed
+	}
+	if err := d.barred(r, p.Required, nil); err != nil {
+		return err
 	}
 	if _, err := d.possible(ctx, r); err != nil {
 		return err

@@ -42,11 +42,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 		return fmt.Errorf("%w: %s is a merchant's own, and gets gas only", ErrUnavailable, to)
 	}
 	t := Transfer{Mode: d.Mode, From: funding.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
-	of := coin.Symbol
-	if d.Further { // another rail may have the account on another chain, and its token the symbol
-		of = d.Coin().String() + "/" + of
-	}
-	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, of, n) }
+	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, d.nameOf(coin), n) }
 	n, last, err := d.lastRefill(ctx, func(n uint64) payment.ID { return payment.KeyID(payment.Operator, t.Mode, key(n)) })
 	if err != nil {
 		return err

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -29,20 +27,6 @@ const (
 	releaseRead, releaseWidth = 10_000, 16
 )
 
-// A runOfReleases is one Run of Proposals.
-type runOfReleases struct {
-	*Proposals
-	mu    sync.Mutex
-	short map[pool]token.Amount // the least amounts that the wallets could not cover in this run
-	out   atomic.Int64          // signed payments
-}
-
-// A pool names the wallets of an asset that pay for one owner.
-type pool struct {
-	coin  token.Coin
-	owner string
-}
-
 // Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed, and how long
 // the oldest proposal has waited for a run. It publishes events and stores ends that were left, until ctx ends. Two runs
 // at once do no harm.
@@ -58,7 +42,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 		next[d.Merchant]++
 	}
 	slices.SortStableFunc(due, func(a, b store.DueProposal) int { return cmp.Compare(turn[a.ID], turn[b.ID]) })
-	run := &runOfReleases{Proposals: s, short: map[pool]token.Amount{}}
+	var signed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(s.Width, releaseWidth))
 	for _, d := range due {
@@ -66,74 +50,56 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 			break
 		}
 		group.Go(func() error {
-			s.warn(ctx, run.lookAfter(ctx, d.ID), "proposal left to the next run", "proposal", proposal.ID(d.ID))
+			done, err := s.lookAfter(ctx, d.ID)
+			if done {
+				signed.Add(1)
+			}
+			s.warn(ctx, err, "proposal left to the next run", "proposal", proposal.ID(d.ID))
 			return nil
 		})
 	}
 	_ = group.Wait()
-	return int(run.out.Load()), oldest, nil
+	return int(signed.Load()), oldest, nil
 }
 
-// lookAfter does what is due of a proposal.
-func (r *runOfReleases) lookAfter(ctx context.Context, id payment.ID) error {
-	p, err := r.Store.Proposal(ctx, id)
+// lookAfter does what is due of a proposal, and reports whether its payment is signed now.
+func (s *Proposals) lookAfter(ctx context.Context, id payment.ID) (signed bool, err error) {
+	p, err := s.Store.Proposal(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
-	p = r.publish(ctx, p)
-	terms, err := r.Terms(ctx, p.Payment.Merchant)
-	switch state, now := p.Payment.State, r.Now(); {
+	p = s.publish(ctx, p)
+	terms, err := s.Terms(ctx, p.Payment.Merchant)
+	switch state, now := p.Payment.State, s.Now(); {
 	case state.Signed() || state.UsedUp():
-		return nil
+		return false, nil
 	case state == payment.Proposed && !now.Before(p.ExpiresAt()):
-		if err = r.unmade(ctx, p.Payment); err == nil {
-			_, err = r.amend(ctx, p, p.End(payment.Expired, now))
+		if err = s.unmade(ctx, p.Payment); err == nil {
+			_, err = s.amend(ctx, p, p.End(payment.Expired, now))
 		}
-		return err
+		return false, err
 	case err != nil:
-		return err
+		return false, err
 	case p.Event != "" || terms.Suspended != "" || now.Before(p.Next()):
-		return nil
+		return false, nil
 	}
 	request := p.Request()
 	limits := terms.Of(p.Asset)
 	request.Key.MerchantMaximum, request.Key.MerchantDaily, request.Key.OwnWallets = limits.Maximum, limits.Daily, limits.Own != ""
-	return r.release(ctx, p, request)
-}
-
-// release makes the payment of a due proposal, or stores why not. Funds are asked for once in a run and pool: an
-// amount that could not be covered stands for all that are not less.
-func (r *runOfReleases) release(ctx context.Context, p proposal.Proposal, of payment.Request) error {
-	from := pool{p.Payment.Coin(), of.Owner()}
-	r.mu.Lock()
-	least, some := r.short[from]
-	short := some && !of.Amount.Less(least) && p.Payment.State == payment.Proposed
-	r.mu.Unlock()
-	err := error(ErrInsufficient)
-	if !short {
-		err = r.Release(ctx, p, of)
-	}
-	if errors.Is(err, ErrInsufficient) {
-		r.mu.Lock()
-		if least, some = r.short[from]; !some || of.Amount.Less(least) {
-			r.short[from] = of.Amount
-		}
-		r.mu.Unlock()
-	}
+	err = s.Release(ctx, p, request)
 	if err == nil {
-		r.out.Add(1)
-		if p, err = r.Store.Proposal(ctx, p.Payment.ID); err == nil {
-			r.publish(ctx, p)
+		if p, err = s.Store.Proposal(ctx, id); err == nil {
+			s.publish(ctx, p)
 		}
-		return err
+		return true, err
 	}
-	if why := r.Explain(err); why.Code != "" && p.Payment.State == payment.Proposed && !errors.Is(err, ErrInProgress) {
+	if why := s.Explain(err); why.Code != "" && p.Payment.State == payment.Proposed && !errors.Is(err, ErrInProgress) {
 		// If the release was begun, its refusal is stored with its end, and this write finds another proposal.
-		if err = r.Store.Amend(ctx, p, p.Refused(why, r.Now()), store.Guard{}); errors.Is(err, store.ErrChanged) {
-			return nil
+		if err = s.Store.Amend(ctx, p, p.Refused(why, s.Now()), store.Guard{}); errors.Is(err, store.ErrChanged) {
+			err = nil
 		}
 	}
-	return err
+	return false, err
 }
 
 // Release makes the payment of a proposal that is due, for of, its request. A release that was begun is gone on with. A
@@ -146,15 +112,7 @@ func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment
 	d, err := on.begin(ctx)
 	d.owner = of.Owner()
 	d.release = release{ends: p.ExpiresAt(), due: p.DueAt(), explain: s.Explain}
-	refusal := cmp.Or(err, d.refused)
-	switch {
-	case d.expired():
-		refusal = ErrExpired
-	case d.refused == nil && d.Closed:
-		refusal = ErrAssetClosed
-	case refusal == nil && p.Approver.Key == "" && d.needsApproval(of):
-		refusal = ErrApprovalRequired
-	}
+	refusal := d.barred(of, p.Approver.Key != "", err)
 	var offer payment.Payment
 	var guard store.Guard
 	if refusal == nil {

@@ -57,20 +57,15 @@ func (d sending) compareAll(ctx context.Context) error {
 	return nil
 }
 
-// abreast calls do for every wallet, some at once, so that a process with many wallets starts soon.
-// It returns the first error in the registry's order, once all calls have ended.
+// abreast calls do for every wallet, some at once, so that a process with many wallets starts soon. It returns an error
+// once all calls have ended.
 func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error {
 	var group errgroup.Group
 	group.SetLimit(16)
-	errs := make([]error, len(wallets))
-	for i, r := range wallets {
-		group.Go(func() error {
-			errs[i] = do(r)
-			return nil
-		})
+	for _, r := range wallets {
+		group.Go(func() error { return do(r) })
 	}
-	_ = group.Wait()
-	return cmp.Or(errs...)
+	return group.Wait()
 }
 
 // compare compares a wallet with the chain, once per process, and gives its record to the pool.

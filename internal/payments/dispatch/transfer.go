@@ -37,7 +37,7 @@ const (
 )
 
 // request returns t as a request of the merchant Operator. A transfer of everything gets its amount with its payment.
-func (t Transfer) request(coin token.Token) payment.Request {
+func (d *Dispatcher) request(t Transfer, coin token.Token) payment.Request {
 	meaning := map[string]string{"from": t.From.String(), "asset": coin.Symbol}
 	switch {
 	case t.Call != nil:
@@ -45,17 +45,27 @@ func (t Transfer) request(coin token.Token) payment.Request {
 	case t.Amount.IsZero():
 		meaning["amount"] = "all"
 	}
-	return payment.Request{
+	r := payment.Request{
 		Merchant: payment.Operator, Mode: t.Mode, IdempotencyKey: t.Key, To: t.To, Amount: t.Amount, Reference: t.Why, Metadata: meaning,
 	}
+	if d.Further {
+		r.Asset = d.Coin()
+	}
+	return r
+}
+
+// nameOf names a coin of the rail: another rail may have the account on another chain, and its token the symbol.
+func (d *Dispatcher) nameOf(coin token.Token) string {
+	if d.Further {
+		return d.Coin().String() + "/" + coin.Symbol
+	}
+	return coin.Symbol
 }
 
 // Offer returns the payment stored under t's Key, or the payment that Move would make now. It has no effect on money.
 func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, error) {
-	return d.transfer(ctx, t, func(d sending, ctx context.Context, t Transfer) (payment.Payment, error) {
-		p, _, err := d.offered(ctx, t)
-		return p, err
-	})
+	p, _, err := d.moving(ctx).offered(ctx, t)
+	return p, err
 }
 
 // Move reserves a nonce for t, at most once per Key, and returns its payment. check-receipts then
@@ -63,14 +73,14 @@ func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, er
 // still Prepared is under way; call Move again with the same Key. Errors are those of Send. A crash
 // before the reservation leaves a payment for which no money moves.
 func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, error) {
-	return d.transfer(ctx, t, sending.move)
+	return d.moving(ctx).move(ctx, t)
 }
 
-func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
-	do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
+// moving is begin; a stored payment answers also without nodes.
+func (d *Dispatcher) moving(ctx context.Context) sending {
 	s, err := d.begin(ctx)
-	s.refused = cmp.Or(err, s.refused) // a stored payment answers
-	return do(s, ctx, t)
+	s.refused = cmp.Or(err, s.refused)
+	return s
 }
 
 // offered is Offer, and reports whether the payment is stored.
@@ -79,10 +89,7 @@ func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, st
 	if t.Ether {
 		coin = payment.Ether
 	}
-	r := t.request(coin)
-	if d.Further {
-		r.Asset = d.Coin()
-	}
+	r := d.request(t, coin)
 	id := payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey)
 	p, err = d.Store.Payment(ctx, id)
 	switch {
@@ -197,11 +204,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
 		}
 		stored = !created
-		r := t.request(p.Token)
-		if d.Further {
-			r.Asset = d.Coin()
-		}
-		p, err = d.same(ctx, p, r)
+		p, err = d.same(ctx, p, d.request(t, p.Token))
 	}
 	if err != nil || p.State != payment.Prepared {
 		return p, err

@@ -67,7 +67,7 @@ func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error 
 			return fmt.Errorf("claiming the wallet: %w", err)
 		}
 		// A claim longer than any run's was written by a wrong clock, and does not count.
-		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+skew)) {
+		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+store.Skew)) {
 			p.report = Report{ClaimedElsewhere: true}
 			return nil
 		}

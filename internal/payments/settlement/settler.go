@@ -41,9 +41,6 @@ const (
 	closing = 5 * time.Second
 	// width is how many wallets, or payments of a wallet, are handled at once.
 	width = 16
-	// skew is how far apart the clocks of two hosts may be. A time that is further ahead was written
-	// by a wrong clock, and counts as long ago: acting early must be as safe as acting late.
-	skew = 5 * time.Second
 )
 
 // Events publishes the events of payments to merchants' endpoints.
@@ -178,7 +175,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 
 // gap is how long no run has begun when a new series of runs begins. A table is restored to five minutes ago at least
 // (Amazon DynamoDB Developer Guide, "Point-in-time backups"): so the first run on it begins one.
-const gap = 5*time.Minute - skew
+const gap = 5*time.Minute - store.Skew
 
 // know reads what is known of the chain, and notes the run in it.
 func (s *Settler) know(ctx context.Context, r *run) error {
@@ -268,10 +265,11 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	return ok && deadline.Sub(s.Now()) < need+closing
 }
 
-// age returns the time since at by our clock. A time far ahead, of a wrong clock, counts as very long ago.
+// age returns the time since at by our clock. A time further ahead than store.Skew was written by a wrong clock, and counts
+// as very long ago: acting early must be as safe as acting late.
 func (s *Settler) age(at time.Time) time.Duration {
 	age := s.Now().Sub(at)
-	if age < -skew {
+	if age < -store.Skew {
 		return math.MaxInt64
 	}
 	return age
