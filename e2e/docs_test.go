@@ -31,7 +31,7 @@ func TestOperatorsPages(t *testing.T) {
 		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
 		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
 	for _, block := range []struct{ page, start, prints string }{
-		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
+		{"docs/deploy.md", ".cache/bin/remit doctor --stack remit-dev", "ok   alarms"},
 		{"docs/operate.md", "remit keys issue", "payments:write, payments:read, max 5000000, daily 20000000"},
 		{"docs/operate.md", "remit merchants list", "suspended: key stolen"},
 		{"docs/operate.md", "remit wallet pause", "resumed"},

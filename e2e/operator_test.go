@@ -323,7 +323,7 @@ func TestOperatorsRights(t *testing.T) {
 		role string
 		may  []string
 	}{
-		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
+		{"Reader", []string{"wallet list", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
 			"audit", "export", "deny list", "settings show", "audit-log"}},
 		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,
 			"wallet retire --yes " + made.Address, "keys create Rights --yes"}},

@@ -149,6 +149,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		all := cbor.List{}
 		for _, state := range []string{"A OK", "B ALARM", "other ALARM"} {
 			name, value, _ := strings.Cut(state, " ")
+			if !strings.Contains(body, "remit-"+name) {
+				continue
+			}
 			all = append(all, cbor.Map{"AlarmName": cbor.String("remit-" + name), "StateValue": cbor.String(value),
 				"StateReason": cbor.String("so it is")})
 		}

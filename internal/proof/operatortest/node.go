@@ -12,9 +12,6 @@ import (
 // or for a method and its last block, or the selector or length of its call data: half an object of JSON.
 type Node map[string]string
 
-// OneBatch is the size of batches.
-const OneBatch = "calls of a batch" // as a method: as many as its text has letters
-
 // Block is a block whose hash has one digit.
 func Block(digit string) string {
 	return `"result":{"number":"0x3de","hash":"0x` + strings.Repeat(digit, 64) + `"}`
@@ -79,10 +76,6 @@ func (n Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var many []ask
 	_ = json.Unmarshal(raw, &many)
-	if limit := n[OneBatch]; limit != "" && len(many) > len(limit) {
-		_, _ = fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32014,"message":"batch too large"}}`)
-		return
-	}
 	var answers []string
 	for _, a := range many {
 		answers = append(answers, answer(a))

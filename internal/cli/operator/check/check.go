@@ -126,7 +126,6 @@ func (e *examination) checks(ctx context.Context) []check {
 func (e *examination) ofRail() []check {
 	return []check{
 		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
-		{"chain", always, e.chainIsKnown, ""},
 		{"nodes agree", warning | always, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
 			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
 	}

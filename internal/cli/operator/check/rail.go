@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
-	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -35,9 +34,6 @@ const (
 // gasLow is the setting GasLowGwei where that is 0.
 const gasLow = 2_000_000
 
-// calls is how many calls a node must take in one request: as many as a round of settling sends.
-const calls = 100
-
 // ofNodes lists the checks of nodes, if their list was read.
 func (e *examination) ofNodes() []check {
 	if e.noNodes != nil {
@@ -50,32 +46,10 @@ func (e *examination) ofNodes() []check {
 			"choose a ConfirmationRule of every node (docs/chains.md), or nodes that keep the state of final blocks"},
 		{"fees", when, e.everyNode(e.feesAreKnown),
 			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
-		{"batches", when, e.everyNode(batchesAreTaken), "replace the node, or ask its provider for a higher rate"},
 		{"token", when, e.everyNode(e.tokenIsRight),
 			"close the rail before anybody is paid, and add the right one (docs/operate.md#rails); or replace the node"},
 		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
 	}
-}
-
-// chainIsKnown reports the values that the stack works by. It finds nothing wrong.
-func (e *examination) chainIsKnown(context.Context) (string, error) {
-	own, known := chains.Of(e.ChainID)
-	name := own.Name
-	if !known {
-		name = fmt.Sprintf("%d (not in docs/chains.md)", e.ChainID)
-	}
-	if e.noRules != nil {
-		return "", e.noRules
-	}
-	result := fmt.Sprintf("%s: final by %s, block time %s, gas at most %s gwei, %d payments in flight a wallet", name,
-		e.Config.ConfirmationRule, e.Config.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
-	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
-		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
-	}
-	if known && own.USDC != "" && e.Asset.Symbol == "USDC" && !strings.EqualFold(own.USDC, e.Asset.Contract.String()) {
-		result += "; the token is not Circle's USDC, which is at " + own.USDC
-	}
-	return result, nil
 }
 
 // nodesAgree finds nodes that are behind or on another branch.
@@ -169,7 +143,7 @@ func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ 
 	if own, known := chains.Of(e.ChainID); known {
 		pace = own.BlockTime
 	}
-	return fmt.Sprintf("%d blocks behind, about %s", behind, (time.Duration(behind) * pace).Round(time.Second)), nil
+	return fmt.Sprintf("%s is %d blocks behind, about %s", rule, behind, (time.Duration(behind) * pace).Round(time.Second)), nil
 }
 
 // feesAreKnown finds a node that cannot price gas, and a market above the limit.
@@ -185,18 +159,6 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
 	}
 	return result, err
-}
-
-// batchesAreTaken finds a node that does not answer as many calls as a round makes, in requests as large as it takes.
-func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, error) {
-	if _, err := node.BlockHashes(ctx, make([]uint64, calls)); err != nil {
-		return "", err
-	}
-	size := calls
-	if n, ok := node.(*ethrpc.Node); ok {
-		size = n.BatchSize()
-	}
-	return fmt.Sprintf("takes %d calls in one request", size), nil
 }
 
 func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -331,7 +328,11 @@ func (a *Account) ARN(service, resource string) (string, error) {
 }
 
 // Signers returns the ARNs of the roles of the functions that sign.
-func (a *Account) Signers(all []Resource) (arns []string, err error) {
+func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
+	all, err := a.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range all {
 		if slices.Contains(walletkey.SigningRoles(), r.ID) {
 			role, err := a.ARN("iam", "role/"+r.Name)
@@ -350,31 +351,3 @@ func (a *Account) Signers(all []Resource) (arns []string, err error) {
 
 // InKMS reports whether a wallet's key is in KMS.
 func InKMS(key wallet.KeyRef) bool { return strings.HasPrefix(string(key), "arn:") }
-
-// Alarms returns the names of the alarms that the template has made.
-func (a *Account) Alarms(ctx context.Context) (names map[string]bool, err error) {
-	all, err := a.Resources(ctx)
-	names = map[string]bool{}
-	for _, r := range all {
-		if r.Kind == "AWS::CloudWatch::Alarm" {
-			names[r.Name] = true
-		}
-	}
-	return names, err
-}
-
-// Alarmed returns the alarms of those names that there are, in the order of their names.
-func (a *Account) Alarmed(ctx context.Context, names map[string]bool) (all []cwtypes.MetricAlarm, err error) {
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(names)), 100) { // as many as one call takes
-		pages := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.AWS),
-			&cloudwatch.DescribeAlarmsInput{AlarmNames: some, MaxRecords: aws.Int32(100)})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("listing the alarms: %w", err)
-			}
-			all = append(all, page.MetricAlarms...)
-		}
-	}
-	return slices.DeleteFunc(all, func(m cwtypes.MetricAlarm) bool { return !names[aws.ToString(m.AlarmName)] }), nil
-}

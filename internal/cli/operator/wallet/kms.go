@@ -73,11 +73,7 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	case there.State == wallet.Retired:
 		return errRetired(r.Address)
 	}
-	all, err := d.Account.Resources(ctx)
-	if err != nil {
-		return err
-	}
-	roles, err := d.Account.Signers(all)
+	roles, err := d.Account.Signers(ctx)
 	if err != nil {
 		return err
 	}

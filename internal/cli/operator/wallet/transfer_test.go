@@ -104,7 +104,7 @@ func TestMoveUnknown(t *testing.T) {
 			_ = e.tables.Repause(t.Context(), e.id(0), "theft", "")
 			e.want(c.why, line, moved)
 		}
-		e.want("each key once", "wallet balance", `O  1000009 USDC, 1001 ether`)
+		e.want("each key once", "doctor --only "+e.wallets[2].String()[:10], `1000009 USDC, 1001 ether`)
 	})
 }
 

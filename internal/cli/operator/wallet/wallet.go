@@ -27,7 +27,6 @@ type Commands struct {
 	Create   change.Command[walletCreate]   `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
 	Import   change.Command[walletImport]   `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
 	List     walletList                     `cmd:"" help:"Show balances, nonces and pauses."`
-	Balance  walletBalance                  `cmd:"" help:"Show balances on the chain."`
 	Pause    change.Command[walletPause]    `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
 	Move     change.Command[move]           `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
@@ -237,35 +236,4 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
 	r.Token, r.Gas, r.Paused = w.Balance, w.Gas, w.Paused
 	return err
-}
-
-type walletBalance struct{ deployed.Target }
-
-func (*walletBalance) Run(ctx context.Context, d *deployed.Deployment) error {
-	type row struct {
-		Address token.Address `json:"address"`
-		Rail    string        `json:"rail"`
-		Token   token.Amount  `json:"token"`
-		Gas     token.Amount  `json:"gas"`
-		Mined   uint64        `json:"mined"`
-	}
-	rows := []row{}
-	var b strings.Builder
-	err := d.Each(ctx, func(on *deployed.Deployment) error {
-		wallets, err := on.Wallets(ctx)
-		nodes, _, unread := on.Nodes(ctx)
-		if err := cmp.Or(err, unread); err != nil {
-			return err
-		}
-		for _, w := range wallets {
-			v, err := on.View(ctx, nodes, w.Address)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row{w.Address, on.Name(), v.Balance, v.Gas, v.Mined})
-			fmt.Fprintf(&b, "%s  %s  %d mined\n", w.Address, on.Holds(v.Account), v.Mined)
-		}
-		return nil
-	})
-	return errors.Join(d.Show(rows, b.String()), err)
 }
