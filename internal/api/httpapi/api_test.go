@@ -335,6 +335,8 @@ var steps = map[string]func(*api){
 	"a similar one unsigned":     refused(dispatch.ErrSimilarPending),
 	"a guarded key's batch":      refused(dispatch.ErrGuardedBatch),
 	"in flight":                  refused(dispatch.ErrInProgress),
+	"an open proposal":           refused(&dispatch.OpenError{ID: proposal.Payment(words["proposal"])}),
+	"an amount to approve":       refused(dispatch.ErrApprovalRequired),
 	"nodes are down":             refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
 	"the chain is behind":        refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
 	"broken dispatch":            refused(errBroken),
@@ -351,6 +353,7 @@ var steps = map[string]func(*api){
 	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },
 	"the proposal is released":   (*api).released,
 	"its release is begun":       func(a *api) { a.begun() },
+	"its release was refused":    (*api).refusedRelease,
 	"a thousand proposals": func(a *api) {
 		for i := range proposal.MaxOpen {
 			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test",

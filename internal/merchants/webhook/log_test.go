@@ -508,7 +508,6 @@ func TestReceiversOfThePage(t *testing.T) {
 		language, file string
 		interpreter    func(*testing.T) string
 	}{
-		{"go", "receiver.go", nil},
 		{"python", "receiver.py", func(t *testing.T) string { return tooltest.Path(t, what, ".cache/py/bin/python") }},
 		{"javascript", "receiver.js", func(t *testing.T) string {
 			t.Setenv("NODE_PATH", tooltest.Path(t, what, ".cache/node/node_modules"))
@@ -518,15 +517,7 @@ func TestReceiversOfThePage(t *testing.T) {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
 			must.OK(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
-			if test.interpreter != nil {
-				receives(t, exec.CommandContext(t.Context(), test.interpreter(t), file))
-				return
-			}
-			exe := strings.TrimSuffix(file, ".go")
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
-				t.Fatalf("building it: %v\n%s", err, out)
-			}
-			receives(t, exec.CommandContext(t.Context(), exe))
+			receives(t, exec.CommandContext(t.Context(), test.interpreter(t), file))
 		})
 	}
 }

@@ -39,7 +39,7 @@ export function wire(facts) {
 
   // pay asks for an order so often, and says how the stack answered.
   async function pay(order, times) {
-    const told = await act({ ...order, times });
+    const told = await act({ ...order, do: "pay", times });
     if (!told) return null;
     const texts = told.replies.map((r) => `${times > 1 ? `${r.n} × ` : ""}${r.status ? `${r.status} ${r.text}` : "no answer: it may be paid or not, so repeat it"}${r.detail ? `: ${r.detail}` : ""}`);
     said(`${order.key}: ${texts.join("; ")}`, told.replies.some((r) => r.final && r.status >= 400) ? "bad" : told.replies.some((r) => !r.status) ? "warned" : "");
@@ -47,7 +47,7 @@ export function wire(facts) {
   }
 
   const ordinary = "0x2222222222222222222222222222222222222222";
-  const behaviours = { revert: "fails: it reverts", stuck: "stays pending forever", reorg: "is removed by a reorg once" };
+  const behaviours = { revert: "fails: it reverts", stuck: "stays pending", reorg: "is removed by a reorg once" };
   $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
   $("to").value = ordinary;
   $("asset").append(...facts.assets.map((a) => make("option", "", a.symbol, { value: a.asset })));
@@ -65,17 +65,18 @@ export function wire(facts) {
     e.preventDefault();
     const amount = units($("amount").value, asset().decimals);
     if (amount === null) return said(`The amount has at most ${asset().decimals} decimals.`, "bad");
-    const order = { do: e.submitter.value || "pay", to: $("to").value, amount, asset: asset().asset, key: $("key").value };
-    const told = await (order.do === "pay" ? pay(order, 1) : act(order));
+    const order = { to: $("to").value, amount, asset: asset().asset, key: $("key").value };
+    const proposed = e.submitter.value;
+    const told = await (proposed ? act({ ...order, do: "propose" }) : pay(order, 1));
     if (!told) return;
-    if (order.do === "pay") last = order;
+    if (!proposed) last = order;
     else said(`${order.key} is proposed: below, another key approves it.`);
     $("do-again").disabled = $("do-fifty").disabled = !last;
     if ($("key").value === order.key) $("key").value = told.unused;
     curl();
   });
-  for (const [id, times] of [["do-again", 1], ["do-fifty", 50]]) $(id).addEventListener("click", () => pay(last, times));
-  $("copy").addEventListener("click", () => navigator.clipboard.writeText($("curl").textContent).then(() => said("Copied.")));
+  $("do-again").addEventListener("click", () => pay(last, 1));
+  $("do-fifty").addEventListener("click", () => pay(last, 50));
 
   $("mend").addEventListener("click", () => inTurn({ do: "mend" }));
   $("settle").addEventListener("click", () => act({ do: "settle" }));
@@ -106,15 +107,17 @@ export function wire(facts) {
 
   function drawProposals(all) {
     $("proposals").replaceChildren(...all.map((p) => {
-      const { symbol, decimals } = assetOf(facts, p.request.asset);
-      const to = p.request.to ?? `${p.request.payments.length} recipients`;
-      const words = `${p.idempotency_key}: ${decimal(p.request.amount, decimals)} ${symbol} to ${short(to)}, ${p.status.replace("_", " ")}`;
-      const may = { awaiting_approval: ["approve", "cancel"], scheduled: ["cancel"] }[p.status] ?? [];
-      return make("li", "", [p.last_refusal ? `${words}, refused: ${p.last_refusal.code}` : words, make("div", "buttons", may.map((what) => {
-        const button = make("button", "", title(what), { type: "button", "aria-label": `${title(what)} ${p.idempotency_key}` });
-        button.addEventListener("click", () => act({ do: what, id: p.id }));
+      const asset = assetOf(facts, p.request.asset), key = p.idempotency_key;
+      const to = short(p.request.to ?? `${p.request.payments.length} recipients`);
+      const state = p.status.replace("_", " ") + (p.last_refusal ? `, refused: ${p.last_refusal.code}` : "");
+      const may = { awaiting_approval: ["Approve", "Cancel"], scheduled: ["Cancel"] }[p.status] ?? [];
+      const buttons = may.map((does) => {
+        const button = make("button", "", does, { type: "button", "aria-label": `${does} ${key}` });
+        button.addEventListener("click", () => act({ do: does.toLowerCase(), id: p.id }));
         return button;
-      }))]);
+      });
+      const words = `${key}: ${decimal(p.request.amount, asset.decimals)} ${asset.symbol} to ${to}, ${state}`;
+      return make("li", "", [words, make("div", "buttons", buttons)]);
     }));
   }
 

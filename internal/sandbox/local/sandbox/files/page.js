@@ -36,15 +36,6 @@ const parts = {
     make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""])),
 };
 let drawn = {}; // the text of each part
-let waiting = null;
-
-// later draws an update with the next frame, so that a page that is busy draws less often.
-// One that is hidden has no frames.
-function later(update) {
-  if (!waiting && !document.hidden) requestAnimationFrame(() => { draw(waiting); waiting = null; });
-  if (document.hidden) draw(update);
-  else waiting = update;
-}
 
 // draw draws the parts that have changed.
 function draw(update) {
@@ -66,7 +57,7 @@ if ("EventSource" in window) {
     live("live", "on");
   });
   events.addEventListener("error", () => live("the stack does not answer; trying again", "off"));
-  events.addEventListener("message", (e) => later(JSON.parse(e.data)));
+  events.addEventListener("message", (e) => draw(JSON.parse(e.data)));
 } else {
   live("this browser cannot follow the stack: it has no server-sent events", "off");
 }
