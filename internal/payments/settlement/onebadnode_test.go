@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -299,36 +298,6 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 	}
 }
 
-// TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and
-// no node of three starts one.
-func TestOneNodeStandsStill(t *testing.T) {
-	old := func(h *chain.Head) { h.Number = 1 }
-	for name, test := range map[string]struct {
-		low  uint64 // coins
-		bad  bad
-		want int
-	}{
-		"it calls the wallet full": {1_000_001, bad{head: old,
-			account: func(a *chain.Account) { a.Balance = token.Units(9_000_000) }}, 1},
-		"it calls it low too":                {1_000_001, bad{head: old}, 1},
-		"it alone calls it low":              {1_000, bad{account: func(a *chain.Account) { a.Balance = token.Units(1) }}, 0},
-		"it counts more than the tables had": {1_000_001, bad{account: func(a *chain.Account) { a.Mined = 7 }}, 1},
-	} {
-		w := newWorld(t, nil)
-		w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.Now()))
-		w.Set(func(s *settings.Settings) {
-			s.Refills = settings.Refills{Token: settings.Refill{Low: token.Units(test.low), Amount: token.Units(5), Daily: token.Units(50)}}
-		})
-		w.three(test.bad)
-		var asked refiller
-		w.settler.Refiller = &asked
-		must.Get(w.settler.Refill(t.Context()))(t)
-		if len(asked) != test.want || test.want > 0 && asked[0] != "token since 9" {
-			t.Errorf("%s: %v", name, asked)
-		}
-	}
-}
-
 // TestOneNodeContradicts: what a node of three says about a receipt delays a payment, or a no-op, by a round, if the
 // two others moved the amount. It holds up a failure, and a no-op of a recovery, for as long as it contradicts.
 func TestOneNodeContradicts(t *testing.T) {
@@ -406,33 +375,6 @@ func TestNodesChangeChains(t *testing.T) {
 		if _, err := w.round(); (err != nil) != recedes || w.record().NextNonce != map[bool]uint64{false: 2, true: 0}[recedes] {
 			t.Errorf("recedes: %t: next nonce %d, %v", recedes, w.record().NextNonce, err)
 		}
-	}
-}
-
-// TestAMuteNodeRecedes: a node of three that takes back final blocks and gives no account keeps no gap open.
-func TestAMuteNodeRecedes(t *testing.T) {
-	w := newWorld(t, nil)
-	w.mined, w.settled = 2, 2
-	asks := 0
-	w.three(bad{deaf: true, head: func(h *chain.Head) {
-		if asks++; asks%2 == 1 {
-			h.Final++
-		}
-	}})
-	if _, err := w.round(); err != nil || w.record().NextNonce != 2 {
-		t.Errorf("next nonce %d, %v", w.record().NextNonce, err)
-	}
-}
-
-// TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
-func TestTwoNodesOfOneHost(t *testing.T) {
-	w := newWorld(t, nil)
-	p := w.commit("a", 0)
-	w.paid(p, p.TxHash)
-	w.second()
-	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "rpc", head: func(h *chain.Head) { h.Final++ }}, bad{Node: w.peer, name: "rpc"}}
-	if report := must.Get(w.round())(t); report.Confirmed != 1 {
-		t.Errorf("%+v", report)
 	}
 }
 
