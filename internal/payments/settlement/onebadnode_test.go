@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -294,6 +295,36 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 		w.reply, w.pooled = chain.Known, pooled
 		if got := must.Get(w.round())(t); got.Bumps != bumps {
 			t.Errorf("%d in the pool: %d bumps", pooled, got.Bumps)
+		}
+	}
+}
+
+// TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and
+// no node of three starts one.
+func TestOneNodeStandsStill(t *testing.T) {
+	old := func(h *chain.Head) { h.Number = 1 }
+	for name, test := range map[string]struct {
+		low  uint64 // coins
+		bad  bad
+		want int
+	}{
+		"it calls the wallet full": {1_000_001, bad{head: old,
+			account: func(a *chain.Account) { a.Balance = token.Units(9_000_000) }}, 1},
+		"it calls it low too":                {1_000_001, bad{head: old}, 1},
+		"it alone calls it low":              {1_000, bad{account: func(a *chain.Account) { a.Balance = token.Units(1) }}, 0},
+		"it counts more than the tables had": {1_000_001, bad{account: func(a *chain.Account) { a.Mined = 7 }}, 1},
+	} {
+		w := newWorld(t, nil)
+		w.Must(w.Tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.Now()))
+		w.Set(func(s *settings.Settings) {
+			s.Refills = settings.Refills{Token: settings.Refill{Low: token.Units(test.low), Amount: token.Units(5), Daily: token.Units(50)}}
+		})
+		w.three(test.bad)
+		var asked refiller
+		w.settler.Refiller = &asked
+		must.Get(w.settler.Refill(t.Context()))(t)
+		if len(asked) != test.want || test.want > 0 && asked[0] != "token since 9" {
+			t.Errorf("%s: %v", name, asked)
 		}
 	}
 }
