@@ -409,33 +409,6 @@ func TestNodesChangeChains(t *testing.T) {
 	}
 }
 
-// TestAMuteNodeRecedes: a node of three that takes back final blocks and gives no account keeps no gap open.
-func TestAMuteNodeRecedes(t *testing.T) {
-	w := newWorld(t, nil)
-	w.mined, w.settled = 2, 2
-	asks := 0
-	w.three(bad{deaf: true, head: func(h *chain.Head) {
-		if asks++; asks%2 == 1 {
-			h.Final++
-		}
-	}})
-	if _, err := w.round(); err != nil || w.record().NextNonce != 2 {
-		t.Errorf("next nonce %d, %v", w.record().NextNonce, err)
-	}
-}
-
-// TestTwoNodesOfOneHost confirm together, also if one is always a final block behind.
-func TestTwoNodesOfOneHost(t *testing.T) {
-	w := newWorld(t, nil)
-	p := w.commit("a", 0)
-	w.paid(p, p.TxHash)
-	w.second()
-	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "rpc", head: func(h *chain.Head) { h.Final++ }}, bad{Node: w.peer, name: "rpc"}}
-	if report := must.Get(w.round())(t); report.Confirmed != 1 {
-		t.Errorf("%+v", report)
-	}
-}
-
 // TestOneSlowNode: a node of three that takes as long as it may for each answer delays a payment by
 // seconds, and is named. A failure waits for it. It is not silent.
 func TestOneSlowNode(t *testing.T) {

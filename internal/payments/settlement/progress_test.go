@@ -3,7 +3,6 @@ package settlement_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
@@ -155,23 +153,6 @@ func TestMinedIsPublished(t *testing.T) {
 	}
 }
 
-// TestMinedAgain: after a re-organisation, or by another run, payment.mined is the same event, with
-// the first one's time.
-func TestMinedAgain(t *testing.T) {
-	w := newWorld(t, script{})
-	paying(w)
-	w.named, w.final = true, 4
-	for _, mined := range []uint64{1, 0, 1} {
-		w.mined = mined
-		w.one(first(w)) // Publish compares the forms
-		w.Pass(minute)
-	}
-	if len(w.ids()) != 1 || len(w.events) != 2 || !w.events[0].At.Equal(first(w).MinedAt) ||
-		!strings.Contains(string(w.events[0].Body), `"progress":"mined"`) {
-		t.Errorf("%d events, %v at %s: %s", len(w.events), w.ids(), w.events[0].At, w.events[0].Body)
-	}
-}
-
 // TestMinedBeforeItEnds: a round that first counts a payment when it is final publishes both events, payment.mined
 // first. After a failure the next round repeats an event in the same form. The payment ends only after payment.mined.
 func TestMinedBeforeItEnds(t *testing.T) {
@@ -238,21 +219,6 @@ func TestCancelledIsNotMined(t *testing.T) {
 	}
 }
 
-// TestMinedOfAnUnknownPayment: the next round publishes a payment that was committed after a round
-// read the wallet and mined before it asked the nodes.
-func TestMinedOfAnUnknownPayment(t *testing.T) {
-	w := newWorld(t, script{"Account#1": func(w *world) error { paying(w); return nil }})
-	w.named, w.final = true, 4
-	p := w.commit("b", minute)
-	w.paid(p, p.TxHash)
-	ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(25*second))
-	defer cancel()
-	_, err := w.settler.Run(ctx, "run")
-	if err != nil || w.record().Progress.Mined != 2 || len(w.events) != 2 {
-		t.Errorf("%v, %+v, events %v, after %v", err, w.record().Progress, w.ids(), w.Calls)
-	}
-}
-
 // TestReceiptsAreReadOnce: a payment costs one receipt, when its block is final, but for nonce 0: a node may
 // answer 0 because it does not know, or has pruned the final block's state. The payments end all the same.
 func TestReceiptsAreReadOnce(t *testing.T) {
@@ -281,18 +247,5 @@ func TestReceiptsAreReadOnce(t *testing.T) {
 		if left := len(w.pending()); left > 0 || int(w.asked.Load()) != test.asked {
 			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked.Load(), test.asked)
 		}
-	}
-}
-
-// TestProgressOfNoNode: the count stays while no node answers.
-func TestProgressOfNoNode(t *testing.T) {
-	w := newWorld(t, script{})
-	paying(w)
-	w.final = 4
-	w.one(first(w))
-	w.down = porttest.ErrBroken
-	_, err := w.round()
-	if want := (wallet.Progress{Mined: 1, Sent: 1}); err == nil || w.record().Progress.Mined != want.Mined {
-		t.Errorf("%v, %+v, want %+v", err, w.record().Progress, want)
 	}
 }

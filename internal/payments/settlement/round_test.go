@@ -51,6 +51,16 @@ type situation struct {
 func situations() []situation {
 	type report = settlement.Report
 	const held, over = 2 * minute, 4 * minute // ages at which a round finishes a reservation, bumps an attempt
+	ctx, aMinute, busy := context.Background(), []time.Duration{minute}, report{Busy: true}
+	pending, waiting := report{Busy: true, Pending: 1, Oldest: minute}, report{Busy: true, Pending: 1, Oldest: over}
+	undecided := report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}
+	committed := report{Busy: true, Reservations: 1, Pending: 1}
+	orphaned := report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}
+	filled := report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}
+	goesOn := report{Busy: true, Confirmed: 1, ToFinal: aMinute}
+	calm := func(name string, before func(*world), want report) situation {
+		return situation{name, before, nil, want, nil}
+	}
 	nothingMade := func(*world) {}
 	reserved := func(w *world) { w.reserve("a", held) }
 	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
@@ -61,15 +71,15 @@ func situations() []situation {
 	noops := func(by chain.Hash, reach uint64) func(*world) {
 		return func(w *world) {
 			w.mined, w.atNonce = 2, by
-			w.Must(w.Tables.Advance(context.Background(), id, 0, reach))
+			w.Must(w.Tables.Advance(ctx, id, 0, reach))
 		}
 	}
-	discarded := func(w *world) { w.Must(w.Tables.Discard(context.Background(), w.reserve("a", held))) }
+	discarded := func(w *world) { w.Must(w.Tables.Discard(ctx, w.reserve("a", held))) }
 	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 	usedUp := func(w *world) {
 		p := w.reserve("a", 0)
 		tx := w.noop(0, minute)
-		w.Must(w.Tables.Release(context.Background(), p.ID, tx))
+		w.Must(w.Tables.Release(ctx, p.ID, tx))
 		w.mine(chain.Receipt{Tx: tx.Hash()})
 	}
 	cost := func(w *world, fee uint64) {
@@ -86,266 +96,270 @@ func situations() []situation {
 	confirm := func(w *world) {
 		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.Now())
 		w.Must(err)
-		w.Must(w.Tables.Finish(context.Background(), p))
+		w.Must(w.Tables.Finish(ctx, p))
 	}
 	settled := func(w *world) {
 		w.mined = 1
 		w.commit("a", minute)
-		w.Must(w.Tables.DeletePendingTx(context.Background(), id, 0))
+		w.Must(w.Tables.DeletePendingTx(ctx, id, 0))
 	}
 
 	return []situation{
-		{"nothing to do", nothingMade, script{}, report{}, nil},
+		calm("nothing to do", nothingMade, report{}),
 
-		{"a fresh reservation", func(w *world) { w.reserve("a", settlement.ReservationAge-1) }, script{}, report{Busy: true}, nil},
-		{"an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, script{},
-			report{Busy: true, Reservations: 1, Pending: 1}, nil},
-		{"a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, script{}, report{Busy: true}, nil},
-		{"a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, script{},
-			report{Busy: true, Reservations: 1, Pending: 1}, nil},
-		{"a reservation whose pending transaction is stored", func(w *world) { w.unreleased(w.reserve("a", held), 0) }, script{},
-			report{Busy: true, Reservations: 1, Pending: 1}, nil},
-		{"a reservation whose nonce has a no-op", func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 }, script{},
-			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}, nil},
-		{"a reservation of a payment that has ended", func(w *world) {
+		calm("a fresh reservation", func(w *world) { w.reserve("a", settlement.ReservationAge-1) }, busy),
+		calm("an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, committed),
+		calm("a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, busy),
+		calm("a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, committed),
+		calm("a reservation whose pending transaction is stored",
+			func(w *world) { w.unreleased(w.reserve("a", held), 0) }, committed),
+		calm("a reservation whose nonce has a no-op",
+			func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 },
+			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}),
+		calm("a reservation of a payment that has ended", func(w *world) {
 			p := w.unreleased(w.reserve("a", held), 0)
 			w.paid(p, p.TxHash)
-			w.Must(w.Tables.DeletePendingTx(context.Background(), id, 0))
-		}, script{}, report{Busy: true, Reservations: 1}, nil},
-		{"a reservation of a discarded payment", discarded, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
-		{"a reservation of a payment of another wallet", func(w *world) {
+			w.Must(w.Tables.DeletePendingTx(ctx, id, 0))
+		}, report{Busy: true, Reservations: 1}),
+		calm("a reservation of a discarded payment", discarded, orphaned),
+		calm("a reservation of a payment of another wallet", func(w *world) {
 			p := w.reserve("a", held)
-			w.Must(w.Tables.Reassign(context.Background(), p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
-		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
-		{"a reservation of a discarded payment whose key was used again", func(w *world) {
-			w.Must(w.Tables.Discard(context.Background(), w.reserve("a", held)))
+			w.Must(w.Tables.Reassign(ctx, p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
+		}, orphaned),
+		calm("a reservation of a discarded payment whose key was used again", func(w *world) {
+			w.Must(w.Tables.Discard(ctx, w.reserve("a", held)))
 			w.prepare("a", second)
-		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
-		{"a second reservation of a committed payment", func(w *world) {
+		}, orphaned),
+		calm("a second reservation of a committed payment", func(w *world) {
 			p := w.commit("a", minute)
-			_, err := w.Tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, At: w.Now().Add(-held)})
+			_, err := w.Tables.Reserve(ctx, wallet.Need{Wallet: id, Payment: p.ID, At: w.Now().Add(-held)})
 			w.Must(err)
 			w.pooled = 1
-		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}, nil},
-		{"an unreadable wallet", reserved, again("Wallet#1", store.ErrUnreadable), report{Unreadable: 1}, store.ErrUnreadable},
-		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), report{Busy: true}, nil},
-		{"a damaged wallet", func(w *world) { w.Tables.SpoilWallet(id) }, script{}, report{Unreadable: 1}, nil},
-		{"a damaged registration of a wallet that has no record", func(w *world) {
+		}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}),
+		{"an unreadable wallet", reserved, again("Wallet#1", store.ErrUnreadable), report{Unreadable: 1},
+			store.ErrUnreadable},
+		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), busy,
+			nil},
+		calm("a damaged wallet", func(w *world) { w.Tables.SpoilWallet(id) }, report{Unreadable: 1}),
+		calm("a damaged registration of a wallet that has no record", func(w *world) {
 			w.register(unused, wallet.Active)
 			w.Tables.SpoilRegistration(unused)
-		}, script{}, report{Unreadable: 1}, nil},
-		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},
-		{"a payment that was moved meanwhile", reserved, again("Commit#1", store.ErrChanged), report{Busy: true}, nil},
+		}, report{Unreadable: 1}),
+		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1},
+			store.ErrUnreadable},
+		{"a payment that was moved meanwhile", reserved, again("Commit#1", store.ErrChanged), busy, nil},
 
-		{"a transaction in the pool", sent, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a transaction that the node has forgotten", func(w *world) { w.commit("a", minute) }, script{},
-			report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
-		{"a transaction of a block's time", func(w *world) { w.commit("a", 12*second) }, script{},
-			report{Busy: true, Resent: 1, Pending: 1, Oldest: 12 * second}, nil},
-		{"a transaction that was found on the chain, and is gone", func(w *world) {
-			w.Must(w.Tables.PutNoop(context.Background(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Since: w.Now()}))
-		}, script{}, report{Busy: true, Pending: 1}, nil},
-		{"a transaction that the node refuses", func(w *world) { w.commit("a", minute); w.reply = chain.Replacement }, script{},
-			report{Busy: true, Resent: 1, Refused: 1, Pending: 1, Oldest: minute}, nil},
-		{"a transaction without the gas", func(w *world) { w.commit("a", minute); w.commit("b", minute); w.reply = chain.Funds }, script{},
-			report{Busy: true, Resent: 1, Paused: 1, Pending: 2, Oldest: minute}, nil},
+		calm("a transaction in the pool", sent, pending),
+		calm("a transaction that the node has forgotten", func(w *world) { w.commit("a", minute) },
+			report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}),
+		calm("a transaction of a block's time", func(w *world) { w.commit("a", 12*second) },
+			report{Busy: true, Resent: 1, Pending: 1, Oldest: 12 * second}),
+		calm("a transaction that was found on the chain, and is gone", func(w *world) {
+			w.Must(w.Tables.PutNoop(ctx, wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Since: w.Now()}))
+		}, report{Busy: true, Pending: 1}),
+		calm("a transaction that the node refuses",
+			func(w *world) { w.commit("a", minute); w.reply = chain.Replacement },
+			report{Busy: true, Resent: 1, Refused: 1, Pending: 1, Oldest: minute}),
+		calm("a transaction without the gas",
+			func(w *world) { w.commit("a", minute); w.commit("b", minute); w.reply = chain.Funds },
+			report{Busy: true, Resent: 1, Paused: 1, Pending: 2, Oldest: minute}),
 		{"and a person has paused it meanwhile", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
 			again("Repause#1", store.ErrChanged), report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
 		{"more transactions than one round sends", nothingMade, script{"Wallets#1": func(w *world) error {
-			w.Must(w.Tables.RaiseCeiling(context.Background(), id, 70))
+			w.Must(w.Tables.RaiseCeiling(ctx, id, 70))
 			for n := range 66 {
 				w.commit(fmt.Sprint(n), minute)
 			}
 			return nil
 		}}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
 
-		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 }, script{},
-			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
-		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 }, script{},
-			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
-		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{},
-			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
+		calm("a transaction that waits too long",
+			func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 },
+			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}),
+		calm("and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 },
+			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}),
+		calm("a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 },
+			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}),
 		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", over)
 			for n := 1; n < store.MaxAttempts; n++ {
 				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.Now().Add(-over)})
-				w.Must(w.Tables.AddAttempt(context.Background(), p))
+				w.Must(w.Tables.AddAttempt(ctx, p))
 			}
 			w.pooled, w.price = 1, 21
 			return nil
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
-		{"and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, script{},
-			report{Busy: true, Pending: 1, Oldest: over}, nil},
+		calm("and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, waiting),
 		{"two that wait too long, and ether to bump one", nothingMade, script{"Wallets#1": func(w *world) error {
 			w.commit("a", over)
 			w.commit("b", over)
 			w.pooled, w.price = 2, 21
-			return w.Tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil, nil)
+			return w.Tables.Reconcile(ctx, w.record(), funds.Balance, token.Units(30), nil, nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
-		{"a bump that the gas of the last attempt makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
-			p := w.commit("a", 2*over)
-			tx := p.Tx
-			tx.Gas = 50
-			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
-			w.Must(err)
-			w.Must(w.Tables.AddAttempt(context.Background(), p))
-			w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
-			return nil
-		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
+		{"a bump that the gas of the last attempt makes too dear", nothingMade,
+			script{"Wallets#1": func(w *world) error {
+				p := w.commit("a", 2*over)
+				tx := p.Tx
+				tx.Gas = 50
+				p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
+				w.Must(err)
+				w.Must(w.Tables.AddAttempt(ctx, p))
+				w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
+				return nil
+			}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
 		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
 			w.l1, w.has.Gas = 30_000, token.Units(21_000*21+100_000)
 			return nil
-		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
-		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
-			report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, script{},
-			report{Busy: true, Pending: 1, Oldest: over}, nil},
+		}}, waiting, nil},
+		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
+		calm("the lowest nonce is not the next to be mined",
+			func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, waiting),
+		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := made(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
-			return w.Tables.AddAttempt(context.Background(), stored)
-		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no room for a no-op's bump", func(w *world) {
+			return w.Tables.AddAttempt(ctx, stored)
+		}}, waiting, nil},
+		calm("no room for a no-op's bump", func(w *world) {
 			unfilled(w)
 			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
-		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		}, waiting),
 
-		{"a payment that was made", paid, script{}, report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"a payment that reverted", func(w *world) { w.mine(chain.Receipt{Tx: w.commit("a", minute).TxHash}) }, script{},
-			report{Failed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"a no-op that was mined", func(w *world) { w.reserve("a", 0); w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) }, script{},
-			report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a no-op without a reservation that was mined", usedUp, script{}, report{}, nil},
-		{"a no-op at a nonce that is reserved after the wallet was read", func(w *world) { w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) },
-			script{"Wallet#2": func(w *world) error { w.reserve("a", 0); return nil }}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"what a payment cost", func(w *world) { paid(w); cost(w, 7) }, script{},
-			report{Confirmed: 1, ToFinal: []time.Duration{minute}, Spent: []settlement.Spent{{Wallet: payer, Fee: token.Units(7)}}}, nil},
-		{"what a no-op cost", func(w *world) { usedUp(w); cost(w, 5) }, script{},
-			report{Spent: []settlement.Spent{{Wallet: payer, Noop: true, Fee: token.Units(5)}}}, nil},
-		{"a block that is not final", func(w *world) { paid(w); w.final = 4 }, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a payment while one of two nodes is down", func(w *world) { paid(w); w.second().down = porttest.ErrBroken }, script{},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() }, breaks("Receipts#2"),
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 }, script{},
-			report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a no-op while one of two nodes is down", func(w *world) { usedUp(w); w.second().down = porttest.ErrBroken }, script{},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a payment on which two nodes differ", func(w *world) {
+		calm("a payment that was made", paid, report{Confirmed: 1, ToFinal: aMinute}),
+		calm("a payment that reverted", func(w *world) { w.mine(chain.Receipt{Tx: w.commit("a", minute).TxHash}) },
+			report{Failed: 1, ToFinal: aMinute}),
+		calm("a no-op that was mined",
+			func(w *world) { w.reserve("a", 0); w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) }, pending),
+		calm("a no-op without a reservation that was mined", usedUp, report{}),
+		{"a no-op at a nonce that is reserved after the wallet was read",
+			func(w *world) { w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) },
+			script{"Wallet#2": func(w *world) error { w.reserve("a", 0); return nil }}, pending, nil},
+		calm("what a payment cost", func(w *world) { paid(w); cost(w, 7) },
+			report{Confirmed: 1, ToFinal: aMinute, Spent: []settlement.Spent{{Wallet: payer, Fee: token.Units(7)}}}),
+		calm("what a no-op cost", func(w *world) { usedUp(w); cost(w, 5) },
+			report{Spent: []settlement.Spent{{Wallet: payer, Noop: true, Fee: token.Units(5)}}}),
+		calm("a block that is not final", func(w *world) { paid(w); w.final = 4 }, pending),
+		calm("a payment while one of two nodes is down",
+			func(w *world) { paid(w); w.second().down = porttest.ErrBroken }, undecided),
+		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() },
+			breaks("Receipts#2"), undecided, nil},
+		calm("a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 },
+			pending),
+		calm("a no-op while one of two nodes is down",
+			func(w *world) { usedUp(w); w.second().down = porttest.ErrBroken }, undecided),
+		calm("a payment on which two nodes differ", func(w *world) {
 			paid(w)
 			r := w.receipts[made(w).TxHash]
 			r.Succeeded = false
 			w.second().receipts[r.Tx] = r
-		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a payment while one of two nodes has another final block", func(w *world) {
+		}, undecided),
+		calm("a payment while one of two nodes has another final block", func(w *world) {
 			paid(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
 			w.second().fork = 4
-		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that was used while one of two nodes has another final block", func(w *world) {
+		}, undecided),
+		calm("a nonce that was used while one of two nodes has another final block", func(w *world) {
 			used(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
 			w.second().fork = 4
 			w.peer.atNonce = stranger
-		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"nodes that change to another chain within the round", paid, script{"Head#2": func(w *world) error { w.fork = 5; return nil }},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, script{},
-			report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a chain that is behind the tables", func(w *world) {
+		}, undecided),
+		{"nodes that change to another chain within the round", paid,
+			script{"Head#2": func(w *world) error { w.fork = 5; return nil }}, undecided, nil},
+		calm("nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, pending),
+		calm("a chain that is behind the tables", func(w *world) {
 			w.commit("a", minute)
 			w.known(chain.Block{Number: 5, Hash: chain.Hash{5}})
 			w.fork = 5
-		}, script{},
-			report{Busy: true, Paused: 1, Resent: 1, Pending: 1, Oldest: minute}, nil},
+		}, report{Busy: true, Paused: 1, Resent: 1, Pending: 1, Oldest: minute}),
 		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
-		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
-		{"an end that another run has stored", func(w *world) { paid(w); confirm(w) }, script{}, report{}, nil},
-		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: minute},
-			store.ErrChanged},
+		{"an end that another run stores", paid,
+			script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
+		calm("an end that another run has stored", func(w *world) { paid(w); confirm(w) }, report{}),
+		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), pending, store.ErrChanged},
 
-		{"a nonce that was used, and no node says by what", func(w *world) { used(w); w.atNonce = chain.Hash{} }, script{},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"a nonce that a bump used that the tables have lost", func(w *world) { used(w); w.atNonce = chain.Hash{0xfc} }, script{},
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{},
-			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
+		calm("a nonce that was used, and no node says by what", func(w *world) { used(w); w.atNonce = chain.Hash{} },
+			undecided),
+		calm("a nonce that was used by an attempt without a receipt",
+			func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, undecided),
+		calm("a nonce that a stranger used", used, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
+		calm("a nonce that a bump used that the tables have lost",
+			func(w *world) { used(w); w.atNonce = chain.Hash{0xfc} }, undecided),
+		calm("a nonce that a no-op used, where none of a lost recovery reaches",
+			func(w *world) { used(w); w.atNonce = nothing },
+			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
+		calm("a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
 			used(w)
 			w.atNonce = nothing
-			w.Must(w.Tables.Advance(context.Background(), id, 1, 1))
-		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"and no node gives its transaction", func(w *world) {
+			w.Must(w.Tables.Advance(ctx, id, 1, 1))
+		}, undecided),
+		calm("and no node gives its transaction", func(w *world) {
 			used(w)
 			w.atNonce = chain.Hash{0xfd}
-			w.Must(w.Tables.Advance(context.Background(), id, 1, 1))
-		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+			w.Must(w.Tables.Advance(ctx, id, 1, 1))
+		}, undecided),
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
 			p := made(w)
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
-			return w.Tables.AddAttempt(context.Background(), p)
-		}}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a no-op's nonce that an earlier no-op used", func(w *world) {
+			return w.Tables.AddAttempt(ctx, p)
+		}}, undecided, nil},
+		calm("a no-op's nonce that an earlier no-op used", func(w *world) {
 			p := w.reserve("a", 0)
-			w.Must(w.Tables.Release(context.Background(), p.ID, w.noop(0, minute)))
+			w.Must(w.Tables.Release(ctx, p.ID, w.noop(0, minute)))
 			w.mined, w.atNonce = 1, stranger
-		}, script{}, report{Undecided: 1}, nil},
+		}, report{Undecided: 1}),
 
-		{"transactions that no reservation explains", ahead, script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}, nil},
-		{"and one node of two counts them", func(w *world) { w.second(); w.mined = 2 }, script{}, report{Suspect: 1}, nil},
-		{"and the other answers nothing", func(w *world) { w.second().down = porttest.ErrBroken; w.mined = 2 }, script{},
-			report{Suspect: 1}, nil},
-		{"and what the other has is sent again", func(w *world) { sent(w); w.second(); w.mined = 2 }, script{},
-			report{Busy: true, Suspect: 1, Undecided: 1, Resent: 1, Pending: 1, Oldest: minute}, nil},
-		{"and the other counts fewer", func(w *world) { w.mined = 1; w.second(); w.mined = 2 }, script{},
-			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
+		calm("transactions that no reservation explains", ahead,
+			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}),
+		calm("and one node of two counts them", func(w *world) { w.second(); w.mined = 2 }, report{Suspect: 1}),
+		calm("and the other answers nothing", func(w *world) { w.second().down = porttest.ErrBroken; w.mined = 2 },
+			report{Suspect: 1}),
+		calm("and what the other has is sent again", func(w *world) { sent(w); w.second(); w.mined = 2 },
+			report{Busy: true, Suspect: 1, Undecided: 1, Resent: 1, Pending: 1, Oldest: minute}),
+		calm("and the other counts fewer", func(w *world) { w.mined = 1; w.second(); w.mined = 2 },
+			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}),
 		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken),
 			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
-		{"and there are no settings", unruled(ahead), script{}, report{Unruled: 1, Suspect: 1}, settings.ErrDamaged},
-		{"no-ops that a lost recovery has signed", noops(nothing, 2), script{}, report{Busy: true, Noops: 2, Pending: 2}, nil},
-		{"no-ops beyond those of a lost recovery", noops(nothing, 1), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
-		{"transfers where no-ops of a lost recovery may be", noops(stranger, 2), script{},
-			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
-		{"and the node does not say which they are", noops(nothing, 2), breaks("TxAtNonce#1", "TxAtNonce#2", "TxAtNonce#3"),
-			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
-		{"and the node does not give them", noops(nothing, 2), breaks("Transactions#1", "Transactions#2", "Transactions#3"),
-			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and there are no settings", unruled(ahead), nil, report{Unruled: 1, Suspect: 1}, settings.ErrDamaged},
+		calm("no-ops that a lost recovery has signed", noops(nothing, 2), report{Busy: true, Noops: 2, Pending: 2}),
+		calm("no-ops beyond those of a lost recovery", noops(nothing, 1), filled),
+		calm("transfers where no-ops of a lost recovery may be", noops(stranger, 2), filled),
+		{"and the node does not say which they are", noops(nothing, 2),
+			breaks("TxAtNonce#1", "TxAtNonce#2", "TxAtNonce#3"), filled, nil},
+		{"and the node does not give them", noops(nothing, 2),
+			breaks("Transactions#1", "Transactions#2", "Transactions#3"), filled, nil},
 		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
-		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{}, nil},
-		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
-			again("Payment#1", store.ErrUnreadable), report{Busy: true}, nil},
-		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
-			again("Payment#1", store.ErrNotFound), report{Busy: true}, nil},
-
-		{"a reservation without settings", unruled(reserved), script{}, report{Busy: true, Unruled: 1, Reservations: 1, Pending: 1}, nil},
-		{"an orphan without settings", unruled(discarded), script{}, report{Busy: true, Unruled: 1}, nil},
-		{"a stuck payment without settings", unruled(stuck), script{}, report{Busy: true, Unruled: 1, Pending: 1, Oldest: over}, nil},
-		{"a payment that was made, without settings", unruled(paid), script{},
-			report{Unruled: 1, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
-
-		{"a wallet that another run claims", func(w *world) { sent(w); w.claim("other", 15*second) }, script{}, report{ClaimedElsewhere: true},
+		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{},
 			nil},
-		{"a claim that may be of a clock a little ahead", func(w *world) { sent(w); w.claim("other", 20*second) }, script{},
-			report{ClaimedElsewhere: true}, nil},
-		{"a claim of a wrong clock", func(w *world) { sent(w); w.claim("other", 20*second+1) }, script{},
-			report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"a reservation before the claim ended", paid, script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }},
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"a claim that may not have ended", paid, breaks("Claim#2"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, porttest.ErrBroken},
-		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, porttest.ErrBroken},
-		{"a paused wallet", func(w *world) { sent(w); w.Must(w.Tables.Pause(context.Background(), id, "by hand")) }, script{},
-			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
+		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
+			again("Payment#1", store.ErrUnreadable), busy, nil},
+		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
+			again("Payment#1", store.ErrNotFound), busy, nil},
+
+		calm("a reservation without settings", unruled(reserved),
+			report{Busy: true, Unruled: 1, Reservations: 1, Pending: 1}),
+		calm("an orphan without settings", unruled(discarded), report{Busy: true, Unruled: 1}),
+		calm("a stuck payment without settings", unruled(stuck),
+			report{Busy: true, Unruled: 1, Pending: 1, Oldest: over}),
+		calm("a payment that was made, without settings", unruled(paid),
+			report{Unruled: 1, Confirmed: 1, ToFinal: aMinute}),
+
+		calm("a wallet that another run claims", func(w *world) { sent(w); w.claim("other", 15*second) },
+			report{ClaimedElsewhere: true}),
+		calm("a claim that may be of a clock a little ahead", func(w *world) { sent(w); w.claim("other", 20*second) },
+			report{ClaimedElsewhere: true}),
+		calm("a claim of a wrong clock", func(w *world) { sent(w); w.claim("other", 20*second+1) }, pending),
+		{"a reservation before the claim ended", paid,
+			script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }}, goesOn, nil},
+		{"a claim that may not have ended", paid, breaks("Claim#2"), goesOn, porttest.ErrBroken},
+		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"), goesOn, porttest.ErrBroken},
+		calm("a paused wallet", func(w *world) { sent(w); w.Must(w.Tables.Pause(ctx, id, "by hand")) },
+			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}),
 	}
 }
 
@@ -393,21 +407,23 @@ func TestReasonsStay(t *testing.T) {
 		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
 	}
 	lost := func(*world) error { return store.ErrChanged }
-	ahead, used := func(w *world) { w.mined = 2 }, func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	ahead := func(w *world) { w.mined = 2 }
+	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	const suspect, two, retired = wallet.Suspicion, wallet.Suspicion + ": 2", wallet.RetiredReason
+	changes := script{"Wallet#1": pause(suspect), "Repause#1": lost, "Repause#2": lost, "Repause#3": lost}
 	for name, test := range map[string]struct {
 		before            func(*world)
 		script            script
 		suspicion, other  string
 		repauses, replace int // how often each is called
 	}{
-		"a suspicion of one that was paused":           {ahead, script{"Wallet#1": pause("stolen")}, wallet.Suspicion + ": 2", "stolen", 1, 0},
-		"a suspicion of one that is paused in between": {ahead, script{"Repause#1": pause("stolen")}, wallet.Suspicion + ": 2", "stolen", 2, 0},
-		"a suspicion of a suspect":                     {ahead, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion + ": 2", "", 1, 0},
-		"a suspicion of one that is retired meanwhile": {ahead, script{"Wallet#1": pause(wallet.RetiredReason)}, "", wallet.RetiredReason, 0, 0},
-		"a stranger's nonce of a suspect":              {used, script{"Wallet#1": pause(wallet.Suspicion)}, wallet.Suspicion, "nonce 0", 1, 0},
-		"a stranger's nonce of one that changes each time": {used, script{"Wallet#1": pause(wallet.Suspicion), "Repause#1": lost,
-			"Repause#2": lost, "Repause#3": lost}, wallet.Suspicion, "nonce 0", 3, 1},
-		"a stranger's nonce of a wallet with a bad record": {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0", 0, 1},
+		"a suspicion of a paused wallet":      {ahead, script{"Wallet#1": pause("stolen")}, two, "stolen", 1, 0},
+		"a suspicion, and a pause in between": {ahead, script{"Repause#1": pause("stolen")}, two, "stolen", 2, 0},
+		"a suspicion of a suspect":            {ahead, script{"Wallet#1": pause(suspect)}, two, "", 1, 0},
+		"a suspicion, and it is retired":      {ahead, script{"Wallet#1": pause(retired)}, "", retired, 0, 0},
+		"a stranger's nonce of a suspect":     {used, script{"Wallet#1": pause(suspect)}, suspect, "nonce 0", 1, 0},
+		"a stranger's nonce, and it changes":  {used, changes, suspect, "nonce 0", 3, 1},
+		"a stranger's nonce, a bad record":    {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0", 0, 1},
 	} {
 		w := newWorld(t, test.script)
 		test.before(w)

@@ -249,51 +249,6 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 	}
 }
 
-// TestSeries: a run clears the rail if it finds it abreast of the tables. A gap between runs, a wallet under suspicion
-// or a chain that had nodes and no rail ends that.
-func TestSeries(t *testing.T) {
-	w := newWorld(t, script{})
-	cleared := func(why string, want bool) {
-		t.Helper()
-		began := w.Now()
-		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
-		defer cancel()
-		w.waits = nil
-		_, _ = w.settler.Run(ctx, "run")
-		if c := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); c.Cleared(w.Now()) != want || !c.Ran.Equal(began) {
-			t.Errorf("%s: %+v at %v, want cleared: %t", why, c, began, want)
-		}
-	}
-	cleared("abreast", true)
-	w.down = porttest.ErrBroken
-	for range 6 {
-		w.Pass(minute)
-		cleared("down, in the same series", true)
-	}
-	w.Pass(5 * minute)
-	cleared("down, after a gap", false)
-	w.down = nil
-	cleared("up again", true)
-	w.Pass(5 * minute)
-	w.mined = 2
-	cleared("first found ahead", false)
-	w.settled = 2
-	w.Pass(minute)
-	cleared("the nonces are used up, and the wallet is suspected", false)
-	w.Must(w.Tables.Repause(t.Context(), id, w.Record(id).Paused, ""))
-	cleared("it was recovered", true)
-	w.Pass(minute)
-	w.Must(w.Tables.SetCompared(t.Context(), token.Coin{ChainID: 1}, store.Comparison{Ran: w.Now()}))
-	w.Pass(5 * minute)
-	cleared("its chain had nodes and no rail", false)
-	known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t)
-	known.Ran = w.Now().Add(4 * minute)
-	known.Since, known.Abreast = known.Ran, known.Ran
-	w.Must(w.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), known))
-	w.down = porttest.ErrBroken
-	cleared("restored, down, and the clock of a run before the loss was far ahead", false)
-}
-
 // TestAnotherRail: a crashed handler's reservation waits until the other rail is cleared, and a run notes its beginning
 // before it asks a node: a rail whose nodes hang would look like one without runs.
 func TestAnotherRail(t *testing.T) {

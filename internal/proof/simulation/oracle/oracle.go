@@ -457,16 +457,12 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	for _, tx := range txs {
 		o.checkOwner(w, tx.Payment)
-	}
-	for holder := range w.Reservations {
-		o.checkOwner(w, holder)
-	}
-	for _, tx := range txs {
 		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
 			count(tx.Payment)
 		}
 	}
 	for holder, r := range w.Reservations {
+		o.checkOwner(w, holder)
 		// An orphan whose release got lost has no nonce any more: a no-op has it.
 		orphan := r.At.IsZero() && slices.ContainsFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce == r.Nonce && tx.Noop() })
 		if flying(r.Nonce) && !orphan {
@@ -484,31 +480,36 @@ func (o *Oracle) owners(id wallet.ID) {
 	if len(w.Reservations) > 0 && len(o.past) == 0 && o.rail().Token.Contract != o.Chain.Token {
 		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables have its rail", short(id.Address))
 	}
+	o.checkNonces(w, txs)
+}
+
+// checkNonces checks that every nonce of a wallet has one owner, by its reservations and its pending transactions.
+func (o *Oracle) checkNonces(w wallet.Wallet, txs []wallet.PendingTx) {
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
 		if r.Nonce >= w.Ceiling {
-			o.Violate(WithinBounds, "nonce %s is reserved at or above the ceiling %d", at(id, r.Nonce), w.Ceiling)
+			o.Violate(WithinBounds, "nonce %s is reserved at or above the ceiling %d", at(w.ID, r.Nonce), w.Ceiling)
 		}
 		if other, twice := owner[r.Nonce]; twice {
-			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(id, r.Nonce), other, p)
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(w.ID, r.Nonce), other, p)
 		}
 		owner[r.Nonce] = p
 	}
 	for _, tx := range txs {
 		if p, reserved := owner[tx.Nonce]; reserved && !tx.Noop() && p != tx.Payment {
-			o.Violate(NonceOwned, "nonce %s is reserved to %s and has the pending transaction of %s", at(id, tx.Nonce), p, tx.Payment)
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and has the pending transaction of %s", at(w.ID, tx.Nonce), p, tx.Payment)
 		}
 		if tx.Nonce >= w.NextNonce && w.Paused == "" {
-			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
+			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(w.ID, tx.Nonce), w.NextNonce)
 		}
 		owner[tx.Nonce] = tx.Payment
 	}
 	if !o.rolled.IsZero() && w.Paused != "" {
 		return // nonces that the chain has given back have no owner until a recovery
 	}
-	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
+	for n := o.Chain.Account(w.ID.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
 		if _, ok := owner[n]; !ok {
-			o.Violate(NonceOwned, "nonce %s has no owner, next is %d", at(id, n), w.NextNonce)
+			o.Violate(NonceOwned, "nonce %s has no owner, next is %d", at(w.ID, n), w.NextNonce)
 		}
 	}
 }
