@@ -163,6 +163,15 @@ bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names)
 	go run ./bench $(ARGS)
 	go test ./bench -update
 
+# What README.md quotes.
+FIGURES := post load store batches gas chaos
+
+.PHONY: figures
+figures: ## Measure what README.md quotes, 15 minutes on a quiet machine, then write docs/performance.md (FIGURES=gas for one of it)
+	@tools/install dynamodb
+	go run ./bench -for $(FOR) $(ARGS) $(FIGURES)
+	go test ./bench -update
+
 .PHONY: cost
 cost: ## Dollars per million payments, from counted calls and list prices
 	@tools/install dynamodb

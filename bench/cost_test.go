@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,15 +18,15 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// months are the payments and the API keys in use of three customers' months. The last is
+// months are the payments and the API keys in use of four customers' months. The last is
 // the one whose bill is shown in full.
 var months = []struct {
 	name           string
 	payments, keys float64
-}{{"1,000 a month", 1e3, 3}, {"100,000 a month", 1e5, 20}, {"10 million a month", 1e7, 100}}
+}{{"1,000 a month", 1e3, 3}, {"100,000 a month", 1e5, 20}, {"1 million a month", 1e6, 50}, {"10 million a month", 1e7, 100}}
 
-// entryBytes is an entry of a batch in an answer and in an event.
-const entryBytes = 2 * 150
+// Bytes of an entry of a batch: in an answer and in an event, and in hexadecimal in an estimate and in a transaction.
+const entryBytes, entryNodeBytes = 2 * 150, 2 * 128
 
 const (
 	storeSeconds    = 0.004 // of a round trip to DynamoDB from Lambda in its region, as the benchmarks inject it
@@ -130,6 +131,7 @@ func (r results) bills() string {
 	add("the same in batches of 100", func(b basis) float64 {
 		s := b.under(n/100, busiest.keys)
 		s.OutBytes += 100 * entryBytes
+		s.NodeBytes += 100 * entryNodeBytes
 		return s.PerMillion(n/100, batch) / 100
 	})
 	return text
@@ -175,7 +177,6 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		"Parameters/AuthorizerCacheSeconds/Default":  fmt.Sprint(d.CacheSeconds),
 		"Parameters/PaymentsCapacityMinimum/Default": fmt.Sprint(d.FloorUnits),
 		"Parameters/PaymentsCapacity/Default":        map[bool]string{true: "provisioned", false: "on-demand"}[d.Provisioned],
-		"Parameters/TraceShare/Default":              fmt.Sprint(d.TraceShare),
 	}
 	for path, want := range want {
 		if got := at(path); got != want {
@@ -183,7 +184,7 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		}
 	}
 	for name, gb := range map[string]float64{"SendPayment": d.PostGB, "GetTransaction": d.GetGB, "Authorizer": d.AuthGB,
-		"DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB} {
+		"DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB, "RefillWallets": d.RefillGB, "ReleaseProposals": d.ReleaseGB} {
 		function := "Resources/" + name + "Function/"
 		memory := cmp.Or(at(function+"Properties/MemorySize"), at("Globals/Function/MemorySize"))
 		if memory = cmp.Or(at("Parameters/"+memory+"/Default"), memory); at(function+"Type") == "" || memory != fmt.Sprint(1024*gb) {
@@ -194,7 +195,14 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 	if block := own.Complete(stack.Config{}).BlockTime.Seconds(); block != d.BlockSeconds {
 		t.Errorf("Base Sepolia has a block in %v s, and internal/cli/plan %v", block, d.BlockSeconds)
 	}
-	if alarms := strings.Count(string(text), "AWS::CloudWatch::Alarm"); math.Abs(float64(alarms)-d.Alarms) > 10 { // a dollar a month
+	if alarms := strings.Count(string(text), "AWS::CloudWatch::Alarm"); alarms != int(d.Alarms) {
 		t.Errorf("%d alarms, and internal/cli/plan has %v", alarms, d.Alarms)
+	}
+	metrics := map[string]bool{"RequestsFailed of a version": true}
+	for _, m := range regexp.MustCompile(`Namespace: Remit, MetricName: (\w+)|"(OldestProposal)"`).FindAllStringSubmatch(string(text), -1) {
+		metrics[m[1]+m[2]] = true
+	}
+	if len(metrics) != plan.OwnMetrics {
+		t.Errorf("%d metrics, and internal/cli/plan has %d", len(metrics), plan.OwnMetrics)
 	}
 }

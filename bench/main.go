@@ -52,10 +52,14 @@ func run(ctx context.Context) error {
 	if len(chosen) == 0 {
 		chosen = strings.Fields(everything)
 	}
+	commit, err := head(ctx)
+	if err != nil && !*quick {
+		return err
+	}
 	for _, name := range chosen {
 		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count),
 			fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed)}
-		text, err := measure(ctx, args...)
+		text, err := measure(ctx, commit, args...)
 		if err == nil && !*quick && (name != "chaos" || *length >= fullChaos) {
 			err = os.WriteFile(filepath.Join("bench/results", name+".txt"), text, 0o644)
 		}
@@ -70,8 +74,18 @@ func run(ctx context.Context) error {
 // results, and the configuration of the machine and of the run.
 var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): ).*$`)
 
+// head returns the commit that is measured. Changes of the code that are not committed are an error.
+func head(ctx context.Context) (string, error) {
+	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", "*.go", "template.yaml", "go.mod").Output()
+	if err == nil && len(changed) > 0 {
+		return "", fmt.Errorf("results name a commit; commit these first, or use -quick to keep no results:\n%s", changed)
+	}
+	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
+	return strings.TrimSpace(string(commit)), err
+}
+
 // measure runs benchmarks and returns their results after the conditions that they were measured under.
-func measure(ctx context.Context, args ...string) ([]byte, error) {
+func measure(ctx context.Context, commit string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before
 	begin := time.Now()
@@ -80,7 +94,7 @@ func measure(ctx context.Context, args ...string) ([]byte, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
-	kept := fmt.Sprintf("date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"),
+	kept := fmt.Sprintf("commit: %s\ndate: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", commit, begin.UTC().Format("2006-01-02 15:04 UTC"),
 		time.Since(begin).Seconds(),
 		strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
 	results := ofFormat.FindAllString(out.String(), -1)

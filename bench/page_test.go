@@ -3,8 +3,10 @@ package main_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -12,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/cli/plan"
@@ -118,6 +122,70 @@ func TestThePagesAreOfTheResults(t *testing.T) {
 			must.OK(t, os.WriteFile(path, []byte(fresh), 0o644))
 		case fresh != string(page):
 			t.Errorf("%s is out of date: run go test ./bench -update", path)
+		}
+	}
+}
+
+// TestREADMEQuotesTheResults: README.md's figures are those of the results that `make figures` measures, each at an ancestor
+// of this commit that at most 300 commits of product code follow.
+func TestREADMEQuotesTheResults(t *testing.T) {
+	r := readResults(t)
+	r.bills()
+	readme, makefile := must.Get(os.ReadFile("../README.md"))(t), must.Get(os.ReadFile("../Makefile"))(t)
+	_, table, _ := strings.Cut(string(readme), "\n## Five numbers\n")
+	table, _, _ = strings.Cut(table, "\n[")
+	digits := func(v float64) string {
+		text := fmt.Sprintf("%.0f", v)
+		return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(text, "$1,$2")
+	}
+	quotes := map[string]string{
+		"chaos": fmt.Sprintf("| %s payments through %.0f SIGKILLs", digits(r.value("Chaos/happened=payments_asked_for", "count")),
+			r.value("Chaos/happened=kills_of_the_server_(SIGKILL)", "count")),
+		"store":   fmt.Sprintf("at 10 million a month | $%.2f; $", r.value("Cost/10 million a month", "Base live")),
+		"batches": fmt.Sprintf("; $%.2f in batches of 100; a stack", r.value("Cost/the same in batches of 100", "Base live")),
+		"bill":    fmt.Sprintf("with 1,000 payments a month costs $%.2f in all |", r.value("Cost/1,000 a month", "Base live, on demand")/1000),
+		"gas": fmt.Sprintf("| %s units; %s each in a batch of 100 |", digits(r.value("Gas/payments=1/recipients=holders", "gas/payment")),
+			digits(r.value("Gas/payments=100/recipients=holders", "gas/payment"))),
+		"load": fmt.Sprintf("sharing two cores | %s |", digits(r.value("Load/clients=32/wallets=4", "payments/s"))),
+		"post": fmt.Sprintf("median time to the 201 | %.0f ms, each database call made 4 ms slower and each node call 50 ms |",
+			r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms")),
+	}
+	for name, quote := range quotes {
+		if !strings.Contains(table, quote) {
+			t.Errorf("README.md does not have the figure of %s: %s", name, quote)
+		}
+	}
+	if rows := strings.Count(table, "\n| "); rows != 7 { // and the head and the ruler
+		t.Errorf("README.md has %d rows of figures, and this test knows five: has its form changed?", rows-2)
+	}
+	delete(quotes, "bill") // of store
+	measured := regexp.MustCompile(`(?m)^FIGURES := (.*)$`).FindStringSubmatch(string(makefile))
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(quotes)), slices.Sorted(slices.Values(strings.Fields(measured[1])))); diff != "" {
+		t.Errorf("README.md quotes other results than `make figures` measures (-quoted +measured):\n%s", diff)
+	}
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "git", args...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	if shallow, err := git("rev-parse", "--is-shallow-repository"); err != nil || shallow != "false" {
+		t.Log("this copy has no history: the commits of the results are not compared")
+		return
+	}
+	for name := range quotes {
+		commit := regexp.MustCompile(`(?m)^commit: ([0-9a-f]{40})$`).FindSubmatch(must.Get(os.ReadFile("results/" + name + ".txt"))(t))
+		if commit == nil {
+			t.Errorf("results/%s.txt names no commit: run make figures", name)
+			continue
+		}
+		if _, err := git("merge-base", "--is-ancestor", string(commit[1]), "HEAD"); err != nil {
+			t.Errorf("results/%s.txt is of %s, which is no ancestor of this commit: run make figures", name, commit[1])
+			continue
+		}
+		count, err := git("rev-list", "--count", string(commit[1])+"..HEAD", "--", ":/functions", ":/internal", ":/cmd", ":/sdk",
+			":(top,exclude)*_test.go", ":(top,exclude)internal/house", ":(top,exclude)internal/proof")
+		must.OK(t, err)
+		if since := must.Get(strconv.Atoi(count))(t); since > 300 {
+			t.Errorf("results/%s.txt is %d commits of product code old, 300 at most: run make figures", name, since)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func Where(build string) []string {
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, "RecipientHoldSeconds=2", "TraceShare=none", // ministack knows no X-Ray
+		Architecture, "RecipientHoldSeconds=2",
 		fmt.Sprintf("Release=%d", time.Now().UnixMilli()),
 	}
 }

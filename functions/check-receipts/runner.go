@@ -46,7 +46,7 @@ func (r runner) run(ctx context.Context, hint bool) error {
 		}
 	}
 	if err = errors.Join(pushErr, err); err == nil && !hint {
-		r.meter.Add("ScheduledRuns", emf.Count, 1)
+		r.meter.Add("ScheduledRuns", 1)
 	}
 	return errors.Join(err, r.meter.Flush())
 }

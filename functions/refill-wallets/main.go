@@ -34,7 +34,7 @@ func wire(env *boot.Env) boot.Run {
 		accounts, err := rails.Refill(ctx)
 		for _, a := range accounts {
 			if n := a.Report.Unfilled; n > 0 {
-				meter.Add("RefillsRefused", emf.Count, float64(n))
+				meter.Add("RefillsRefused", float64(n))
 			}
 		}
 		return errors.Join(err, meter.Flush())

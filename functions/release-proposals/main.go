@@ -35,7 +35,7 @@ func wire(env *boot.Env) boot.Run {
 		if released > 0 {
 			slog.InfoContext(ctx, "proposals released", "number", released)
 		}
-		meter.Add("OldestProposal", emf.Seconds, oldest.Seconds())
+		meter.Add("OldestProposal", oldest.Seconds())
 		return errors.Join(err, meter.Flush())
 	}
 }

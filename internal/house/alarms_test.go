@@ -189,7 +189,7 @@ func TestEveryAlarmRings(t *testing.T) {
 				runreport.OfRail(stack.Config{Token: token.Token{Decimals: 6}}, settings.Rail{}))
 			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
-			m.Add("ScheduledRuns", emf.Count, 1)
+			m.Add("ScheduledRuns", 1)
 		}, periods) {
 			t.Errorf("%s rings when all is well", name)
 		}

@@ -88,7 +88,7 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 
 // spared are rights on every resource although IAM knows their resources: a new key is tagged only
 // later, and the others have no names that begin with the stack's.
-var spared = regexp.MustCompile(`^(application-autoscaling|xray):|^kms:TagResource$`)
+var spared = regexp.MustCompile(`^application-autoscaling:|^kms:TagResource$`)
 
 // TestRightsWithoutAResource: the actions that RemitStack may call on every resource are those that
 // AWS lists without a resource type; a statement with a resource would not allow them.

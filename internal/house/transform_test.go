@@ -48,7 +48,7 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^(xray|kms):|^(cloudwatch:DescribeAlarms|logs:GetQueryResults|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^kms:|^(cloudwatch:DescribeAlarms|logs:GetQueryResults|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
@@ -233,7 +233,7 @@ func TestEveryChangeTakesEffect(t *testing.T) {
 	}
 	maps.Copy(defaults, given)
 	changes = append(changes, change{name: "a second deployment", deployed: defaults}, change{name: "code", code: "other"},
-		change{name: "a tag", from: "    Tracing: Active\n", to: "    Tracing: Active\n    Tags: {team: payouts}\n"},
+		change{name: "a tag", from: "    AutoPublishAlias: live\n", to: "    AutoPublishAlias: live\n    Tags: {team: payouts}\n"},
 		change{name: "a reserve", from: "Authorizer: 100,", to: "Authorizer: 101,"},
 		change{name: "a description", from: "Lists a merchant's keys.", to: "Lists keys."},
 		change{name: "a repeat after a failure", failed: "one"}, change{name: "after another", failed: "two"})

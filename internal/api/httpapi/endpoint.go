@@ -41,7 +41,7 @@ func (e Endpoint) With(other Endpoint) Endpoint {
 
 // A Meter collects metrics; *emf.Meter is one.
 type Meter interface {
-	AddOf(dimension, of, name, unit string, values ...float64)
+	AddOf(dimension, of, name string, values ...float64)
 	Flush() error
 }
 
@@ -66,10 +66,10 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 	if e.meter == nil {
 		return
 	}
-	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
+	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", 1)
 	if p.status == http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting) {
-		e.meter.AddOf("Version", e.version, "RequestsFailed", "Count", 1)
-		e.meter.AddOf("", "", "RequestsFailed", "Count", 1)
+		e.meter.AddOf("Version", e.version, "RequestsFailed", 1)
+		e.meter.AddOf("", "", "RequestsFailed", 1)
 	}
 	if err := e.meter.Flush(); err != nil {
 		slog.WarnContext(ctx, "metering", "err", err)

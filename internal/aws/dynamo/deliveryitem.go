@@ -14,7 +14,7 @@ type deliveryItem struct {
 	EventID       string     `dynamodbav:"event_id"`
 	EventType     string     `dynamodbav:"event_type"`
 	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as at first
-	Body          []byte     `dynamodbav:"body,omitempty"`
+	Body          []byte     `dynamodbav:"body,omitempty"`     // deflated
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
 	AttemptCount  int        `dynamodbav:"attempt_count"` // compared by writes
@@ -39,7 +39,7 @@ type postItem struct {
 func encodeDelivery(d webhook.Delivery) attributes {
 	return encode(deliveryItem{
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
-		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
+		EventAt: eventAt(d), Body: deflated(d.Event.Body), Status: string(d.Status), Attempts: postItems(d.Attempts),
 		AttemptCount: len(d.Attempts), NextAttemptAt: instant(d.NextAttemptAt), Shard: shardOf(d),
 		CreatedAt: moment(d.CreatedAt), EndedAt: moment(d.EndedAt), TTL: expiry(d.CreatedAt),
 	})
@@ -86,11 +86,13 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 	r := read(item, &it)
 	ref, err := parseDeliveryKey(it.PK, it.SK)
 	r.note("pk", err)
+	body, err := inflated(it.Body)
+	r.note("body", err)
 	d := webhook.Delivery{
 		Ref: ref,
 		Event: webhook.Event{
 			Merchant: ref.Merchant, Mode: ref.Mode, ID: it.EventID, Type: it.EventType,
-			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body,
+			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: body,
 		},
 		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
 		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt), EndedAt: r.instant("ended_at", it.EndedAt),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -40,12 +41,16 @@ func TestLine(t *testing.T) {
 	if got := flushed(t, m, out); got != "" {
 		t.Errorf("nothing was written as %q", got)
 	}
-	m.Add("B", emf.Count, 2)
-	m.Add("A", emf.Seconds, 1.5)
-	m.Add("A", emf.Seconds, 0)
-	m.Add("C", emf.Count)
-	want := `{"A":[1.5,0],"B":2,"Stack":"remit-dev","_aws":{"CloudWatchMetrics":[{"Dimensions":[["Stack"]],` +
-		`"Metrics":[{"Name":"A","Unit":"Seconds"},{"Name":"B","Unit":"Count"}],"Namespace":"Remit"}],"Timestamp":1767323045006}}` + "\n"
+	m.Add("WalletsLow", 2)
+	m.Add("OldestPending", 1.5)
+	m.Add("OldestPending", 0)
+	m.Add("NodesSilent")
+	m.Add("Resent", 1)
+	m.Add("Resent", 2)
+	m.AddOf("Node", "a", "NodeErrors", 1)
+	want := `{"OldestPending":[1.5,0],"Resent":3,"Stack":"remit-dev","WalletsLow":2,"_aws":{"CloudWatchMetrics":[{"Dimensions":[["Stack"]],` +
+		`"Metrics":[{"Name":"OldestPending","Unit":"Seconds"},{"Name":"WalletsLow","Unit":"Count"}],"Namespace":"Remit"}],` +
+		`"Timestamp":1767323045006}}` + "\n" + `{"Node":"a","NodeErrors":1,"Stack":"remit-dev"}` + "\n"
 	if got := flushed(t, m, out); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -58,15 +63,15 @@ func TestManyValues(t *testing.T) {
 	m, out := meter()
 	var wg sync.WaitGroup
 	for range 250 {
-		wg.Go(func() { m.Add("A", emf.Count, 1) })
+		wg.Go(func() { m.Add("WalletsLow", 1) })
 	}
 	wg.Wait()
-	m.Add("B", emf.Count, 1)
+	m.Add("NodesSilent", 1)
 	var sizes []int
 	for line := range strings.Lines(flushed(t, m, out)) {
-		var parsed struct{ A []float64 }
+		var parsed struct{ WalletsLow []float64 }
 		must.OK(t, json.Unmarshal([]byte(line), &parsed))
-		sizes = append(sizes, len(parsed.A))
+		sizes = append(sizes, len(parsed.WalletsLow))
 	}
 	if diff := cmp.Diff([]int{100, 100, 50}, sizes); diff != "" {
 		t.Errorf("values per line (-want +got):\n%s", diff)
@@ -79,7 +84,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestUnwritable(t *testing.T) {
 	m := emf.New(fullDisk{}, "remit-dev", time.Now)
-	m.Add("A", emf.Count, 1)
+	m.Add("A", 1)
 	if err := m.Flush(); err == nil {
 		t.Error("no error")
 	}
@@ -88,21 +93,19 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// everything makes every metric there is.
+// everything writes every number there is, but for those of package boot.
 func everything(t *testing.T) string {
 	t.Helper()
 	m, out := meter()
 	amount := token.Units(1_234_567_890)
 	runreport.Add(m, settlement.Report{
-		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9,
+		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Unruled: 1, Suspect: 8, Undecided: 9,
 		Paused: 10, Pending: 11,
-		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
-		Spent: []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount},
-			{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
-		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
-	}, runreport.Of{Decimals: 6, GasLowGwei: 2})
-	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Missed: 15},
-		{Node: "c", Silent: true}})
+		Oldest: time.Minute, ToFinal: []time.Duration{1500 * time.Millisecond, time.Second},
+		Spent:   []settlement.Spent{{Fee: amount}, {Fee: amount}, {Noop: true, Fee: amount}},
+		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}, {Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
+	}, runreport.Of{Asset: "USDC", Decimals: 6, GasLowGwei: 2})
+	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Slowest: time.Second}, {Node: "c", Silent: true}})
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		m.Attempted(result, 1500*time.Microsecond)
 	}
@@ -110,36 +113,47 @@ func everything(t *testing.T) string {
 		m.Ended(status, time.Minute)
 	}
 	m.OldestDue(2 * time.Minute)
+	for _, name := range []string{"ScheduledRuns", "OldestProposal", "RefillsRefused", "RequestsFailed"} { // of the functions
+		m.Add(name, 1)
+	}
+	m.AddOf("Code", "not_found", "Refusals", 1)
 	return flushed(t, m, out)
 }
 
-func TestMetrics(t *testing.T) {
-	stack, parts, _ := strings.Cut(everything(t), "\n")
-	var got map[string]any
-	must.OK(t, json.Unmarshal([]byte(stack), &got))
-	delete(got, "_aws")
-	for _, of := range []string{`{"Node":"a","NodeErrors":14,"Stack":"remit-dev",`,
-		`{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
-		`{"PaymentFees":[1.23456789,1.23456789],"Stack":"remit-dev","Wallet":"0xaa00000000000000000000000000000000000000",`,
-		`{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,
-	} {
-		if !strings.Contains(parts, of) || strings.Count(parts, `"Dimensions":[["Stack","Node"]]`) != 2 ||
-			strings.Count(parts, `"Dimensions":[["Stack","Wallet"]]`) != 2 {
-			t.Errorf("no line %s in %s", of, parts)
+func TestNumbers(t *testing.T) {
+	got := map[string]any{}
+	for line := range strings.Lines(everything(t)) {
+		fields := map[string]any{}
+		must.OK(t, json.Unmarshal([]byte(line), &fields))
+		of := ""
+		for _, dimension := range []string{"Asset", "Node", "Code"} {
+			if name, ok := fields[dimension]; ok {
+				of += dimension + " " + name.(string) + " "
+			}
+			delete(fields, dimension)
+		}
+		if fields["Stack"] != "remit-dev" || (fields["_aws"] == nil) == (of == "") {
+			t.Errorf("only the stack has metrics, unlike %s", line)
+		}
+		delete(fields, "Stack")
+		delete(fields, "_aws")
+		for name, value := range fields {
+			got[of+name] = value
 		}
 	}
 	want := map[string]any{
-		"Stack": "remit-dev", "PaymentsConfirmed": 1.0, "PaymentsFailed": 2.0, "ReservationsFinished": 3.0, "Noops": 4.0, "FeeBumps": 5.0,
-		"Resent": 6.0, "BroadcastsRefused": 13.0, "ItemsUnreadable": 7.0, "NoncesConsumed": 8.0, "Undecided": 9.0, "WalletsPaused": 10.0,
-		"PaymentsPending": 11.0,
-		"OldestPending":   60.0, "SecondsToFinal": []any{1.0, 1.5}, "WalletToken": 1234.56789, "WalletGas": 1.23456789, "NonceGap": 12.0,
-		"WalletsLow":         1.0,
-		"WebhookAttempts2xx": 1.0, "WebhookAttempts3xx": 1.0, "WebhookAttempts4xx": 1.0, "WebhookAttempts5xx": 1.0, "WebhookAttemptsNone": 1.0,
-		"WebhookDuration": []any{1.0, 1.0, 1.0, 1.0, 1.0}, "WebhooksDelivered": 1.0, "WebhooksExhausted": 1.0, "WebhooksCancelled": 1.0,
-		"SecondsToDelivered": 60.0, "WebhookOldestDue": 120.0, "NodesSilent": 2.0, "NodeErrors": 29.0, "PaymentsFailedShare": 200.0 / 3,
+		"ItemsUnreadable": 7.0, "SettingsUnusable": 1.0, "NoncesConsumed": 8.0, "WalletsPaused": 10.0, "OldestPending": 60.0, "WalletsLow": 1.0,
+		"PaymentsFailedShare": 200.0 / 3, "NodesSilent": 2.0, "ScheduledRuns": 1.0, "OldestProposal": 1.0, "RefillsRefused": 1.0, "RequestsFailed": 1.0,
+		"Asset USDC PaymentsConfirmed": 1.0, "Asset USDC PaymentsFailed": 2.0, "Asset USDC ReservationsFinished": 3.0, "Asset USDC Noops": 4.0,
+		"Asset USDC FeeBumps": 5.0, "Asset USDC Resent": 6.0, "Asset USDC BroadcastsRefused": 13.0, "Asset USDC Undecided": 9.0,
+		"Asset USDC PaymentsPending": 11.0, "Asset USDC SlowestToFinal": 1.5, "Asset USDC PaymentFees": 2.46913578, "Asset USDC NoopFees": 1.23456789,
+		"Asset USDC PoorestToken": 1234.56789, "Asset USDC PoorestGas": 1.23456789, "Asset USDC NonceGap": 12.0,
+		"Node a NodeErrors": 14.0, "Node b NodeLatency": 1000.0, "Code not_found Refusals": 1.0,
+		"Webhook2xx": 1.0, "Webhook3xx": 1.0, "Webhook4xx": 1.0, "Webhook5xx": 1.0, "WebhookNone": 1.0, "WebhookDuration": 5.0,
+		"WebhooksDelivered": 1.0, "WebhooksExhausted": 1.0, "WebhooksCancelled": 1.0, "SecondsToDelivered": 60.0, "WebhookOldestDue": 120.0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
+		t.Errorf("numbers (-want +got):\n%s", diff)
 	}
 }
 
@@ -153,23 +167,39 @@ func TestNothingHappened(t *testing.T) {
 	}
 }
 
-// TestTemplateNamesThem: the dashboard watches metrics that are written. The root's
-// TestEveryAlarmRings holds the alarms.
+// TestTemplateNamesThem: each metric is watched by an alarm or on the dashboard, which watch no others and query fields
+// that are written. The root's TestEveryAlarmRings holds the alarms.
 func TestTemplateNamesThem(t *testing.T) {
-	template := must.Get(os.ReadFile("../../../template.yaml"))(t)
-	_, body, _ := strings.Cut(string(template), "DashboardBody: !Sub |\n")
+	template := string(must.Get(os.ReadFile("../../../template.yaml"))(t))
+	_, body, _ := strings.Cut(template, "DashboardBody: !Sub |\n")
 	body, _, _ = strings.Cut(body, "\n\n")
 	if err := json.Unmarshal([]byte(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(body, "x")), &map[string]any{}); err != nil {
 		t.Errorf("the dashboard's body is no JSON, which CloudWatch refuses: %v", err)
 	}
-	written := everything(t)
-	watched := regexp.MustCompile(`\["Remit", "(\w+)"`).FindAllStringSubmatch(string(template), -1)
-	if len(watched) < 5 {
-		t.Errorf("template.yaml watches only %d metrics", len(watched))
+	named := func(text, pattern string) map[string]bool {
+		found := map[string]bool{}
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+		return found
 	}
-	for _, m := range watched {
-		if name := m[1]; !strings.Contains(written, `"`+name+`":`) {
-			t.Errorf("template.yaml watches %s, which nothing writes", name)
+	written := everything(t)
+	watched := named(template, `Namespace: Remit, MetricName: (\w+)`)
+	maps.Copy(watched, named(body, `\["(?:Remit|\.)", "(Oldest\w+)"`))
+	metrics := named(written, `"Name":"(\w+)"`)
+	metrics["CallsThrottled"], metrics["KeyErrors"] = true, true // package boot
+	if diff := cmp.Diff(metrics, watched); diff != "" {
+		t.Errorf("metrics that are written and not watched, and the other way round (-written +watched):\n%s", diff)
+	}
+	queries := strings.Join(regexp.MustCompile(`SOURCE '[^"]*"`).FindAllString(body, -1), "\n")
+	queried := named(queries, `\b(?:sum\(|min\(|max\(|ispresent\(|by )(\w+)`)
+	delete(queried, "bin")
+	if len(queried) < 20 {
+		t.Errorf("the dashboard queries only %v", queried)
+	}
+	for name := range queried {
+		if !strings.Contains(written, `"`+name+`":`) {
+			t.Errorf("the dashboard queries %s, which nothing writes", name)
 		}
 	}
 }

@@ -12,7 +12,7 @@ const (
 	perMessage, perFair                   = 0.40 / 1e6, 0.10 / 1e6   // SQS, and beside it with a MessageGroupId
 	perStoredGB, perLogGB, perGBOut       = 0.45, 0.50, 0.09         // DynamoDB with recovery, a month; logs; internet
 	perSecret, perSecretRead, perKey      = 0.40, 0.05 / 10_000, 1   // Secrets Manager, a month, a call; KMS, a month
-	perTrace, perSchedule                 = 5.00 / 1e6, 1.00 / 1e6   // X-Ray traces; EventBridge Scheduler
+	perSchedule                           = 1.00 / 1e6               // EventBridge Scheduler
 	perAlarm, perMetric, perDashboard     = 0.10, 0.30, 3.00         // CloudWatch, a month
 	utilisation, indexFloor, itemOverhead = 0.70, 10, 100            // DynamoDB's auto scaling; units; bytes of an item
 	pollers                               = 5                        // of a queue, each call lasts 20 s (Lambda, SQS)
@@ -21,12 +21,14 @@ const (
 const (
 	// SecondsPerMonth is the length of a month.
 	SecondsPerMonth = 30 * 24 * 3600
-	// OwnMetrics are those of a stack in a month in which payments fail and nodes do not
-	// answer, without those of each wallet and node. A test counts them.
-	OwnMetrics = 24
+	// OwnMetrics are those of a stack, and that of a version whose requests fail. A test counts them.
+	OwnMetrics = 14
 	// WorkSeconds is a function's time without its round trips: an assumption.
 	WorkSeconds = 0.001
 
+	always, troubled        = 5, 0.1        // of OwnMetrics, those of a stack that is well; hours with the others, in which AWS bills them
+	scalingAlarms           = 16            // four of each rate that DynamoDB's auto scaling follows: the table's and the index's, both kinds
+	schedules               = 3             // check-receipts, refill-wallets and release-proposals, each minute
 	coreGB                  = 1769.0 / 1024 // memory with a whole core (Lambda developer guide, "Configure Lambda function memory")
 	idleRun                 = 0.1           // seconds of a scheduled run that finds nothing
 	restSeconds, minedLooks = 300, 3        // until a block is final for a run to rest (settlement.far); looks until one is mined
@@ -52,18 +54,19 @@ type Consumption struct {
 type Deployment struct {
 	PostGB, GetGB, AuthGB        float64 // memory of the functions
 	HookGB, SettleGB             float64
+	RefillGB, ReleaseGB          float64
 	Keys, Wallets, Nodes, Alarms float64
 	CacheSeconds                 float64 // of the authorizer's answers
 	BlockSeconds                 float64 // between two looks at pending payments
 	FinalSeconds                 float64 // from the broadcast to the confirmation
 	EpochSeconds                 float64 // between two moves of the final block; zero: it moves with every look
 	LogBytes, OutBytes           float64 // of a payment: its logs, and two answers and a webhook to the internet
+	NodeBytes                    float64 // of a payment, to each node
 	Webhooks, DailyLimit, KMS    bool    // KMS: the wallets' keys are there
 	WebhookKey                   bool    // of the stack's own, which seals webhook secrets
 	Provisioned                  bool    // the table of payments by the hour, scaled with the load
 	FloorUnits                   float64 // that it has at least, of either kind
 	Months                       float64 // of which payments are stored
-	TraceShare                   float64 // of the API's requests
 }
 
 // A Line is one entry of a bill, in dollars a month.
@@ -94,28 +97,31 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 
 	// Units of the table of payments, in which each run stores when it has compared the wallets, and of the others.
 	writes := n*(p.Writes-p.HookWrites+one[s.DailyLimit]) + looks*p.LookWrites + minutes + hints
-	reads := n*(p.Reads-p.HookReads+(Looks(s.FinalSeconds, s.EpochSeconds, s.BlockSeconds)+again)*p.PendingReads) +
+	reads := minutes + // the due proposals
+		n*(p.Reads-p.HookReads+(Looks(s.FinalSeconds, s.EpochSeconds, s.BlockSeconds)+again)*p.PendingReads) +
 		looks*(p.LookReads+one[s.EpochSeconds > s.BlockSeconds]) // then a query that finds nothing new, most times
 	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	billed := func(n, seconds, gb float64) float64 { return n * (seconds + p.Work*(coreGB/min(gb, coreGB)-1)) * gb }
 	gbSeconds := billed(n, p.Post, s.PostGB) + billed(n, p.Get, s.GetGB) + billed(asked, p.Auth, s.AuthGB) +
-		billed(batches, p.Hook, s.HookGB) + (busy*SecondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB
+		billed(batches, p.Hook, s.HookGB) + (busy*SecondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB +
+		minutes*idleRun*(s.RefillGB+s.ReleaseGB)
 	stored := s.Months*(p.Stored-p.HookStored+(p.Items-1)*itemOverhead) +
 		min(s.Months, kept)*(p.HookStored+itemOverhead)
 	keys := s.Wallets*(perSecret+(perKey-perSecret)*one[s.KMS]) + perKey*one[s.WebhookKey]
 	return []Line{
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
-		{"Lambda, requests", (requests*n + asked + batches + minutes + hints) * perInvocation},
+		{"Lambda, requests", (requests*n + asked + batches + schedules*minutes + hints) * perInvocation},
 		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour) + otherWrites*perWriteUnit},
 		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour) + otherReads*perReadUnit},
 		{"DynamoDB, storage", n * stored / 1e9 * perStoredGB},
 		{"SQS", (webhooks*p.Sends+2*batches)*(perMessage+perFair) + (3*hints+pollers*2*SecondsPerMonth/20)*perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
-		{"data out", n * s.OutBytes / 1e9 * perGBOut},
-		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + (OwnMetrics+s.Wallets+2*s.Nodes)*perMetric +
-			perDashboard + perSecret + keys + minutes*(perSchedule+perSecretRead)},
-		{"X-Ray", requests * n * s.TraceShare * perTrace},
+		{"data out", n * (s.OutBytes + s.Nodes*s.NodeBytes) / 1e9 * perGBOut},
+		{"alarms", (s.Alarms + scalingAlarms*one[s.Provisioned]) * perAlarm},
+		{"metrics", (always + troubled*(OwnMetrics-always)) * perMetric},
+		{"dashboard", perDashboard},
+		{"secrets, keys, schedules", perSecret + keys + minutes*(schedules*perSchedule+perSecretRead)},
 	}
 }
 

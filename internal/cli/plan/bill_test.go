@@ -21,7 +21,7 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 	const idle = scheduled * 0.1                                           // GB-seconds of runs that find nothing
 	pending := 1e7 / SecondsPerMonth * 60
 	base := func(s *Deployment) { s.FinalSeconds, s.EpochSeconds = 1080, 384 }
-	const fixed = 0.3*(OwnMetrics+4) + 3 + 0.4 + scheduled*(1+5)*1e-6 // dollars a month, but for keys
+	const fixed = 0.4 + scheduled*(3+5)*1e-6 // dollars a month, but for keys
 	for _, row := range []struct {
 		why, line string
 		n         float64
@@ -33,8 +33,8 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 		{"1 GB with its overhead", "DynamoDB, storage", 1e6, Consumption{Stored: 900, Items: 1}, bare(), 0.45},
 		{"after a year all is stored but deliveries", "DynamoDB, storage", 1e6, Consumption{Stored: 1000, HookStored: 400, Items: 2},
 			bare(func(s *Deployment) { s.Months = 12 }), (12*(600+100) + 3*(400+100)) * 0.45e-3},
-		{"a secret for each wallet", "alarms, metrics, secrets, schedule", 1, Consumption{}, bare(), fixed + 4*0.4},
-		{"a key for each wallet, and one for webhooks", "alarms, metrics, secrets, schedule", 1, Consumption{},
+		{"a secret for each wallet", "secrets, keys, schedules", 1, Consumption{}, bare(), fixed + 4*0.4},
+		{"a key for each wallet, and one for webhooks", "secrets, keys, schedules", 1, Consumption{},
 			bare(func(s *Deployment) { s.KMS, s.WebhookKey = true, true }), fixed + 4 + 1},
 		{"seconds by memory", "Lambda, duration", 1e6, Consumption{Post: 0.1, Get: 0.01}, bare(still), (1e5 + 5e3 + idle) * perGBSecond},
 		{"own work on less of a core", "Lambda, duration", 1e6, Consumption{Get: 0.01, Work: 0.002}, bare(still),
@@ -42,17 +42,22 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 		{"a busy month reads each wallet at every block", "DynamoDB, writes", 1e7, Consumption{LookWrites: 1}, bare(),
 			(1_296_000*4 + scheduled) * perWriteUnit},
 		{"and each pending payment", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25}, bare(),
-			1_296_000 * (4 + pending*0.25) * perReadUnit},
+			(1_296_000*(4+pending*0.25) + scheduled) * perReadUnit},
 		{"or, in epochs, some of them often and the others seldom", "DynamoDB, reads", 1e7,
 			Consumption{LookReads: 1, PendingReads: 0.25}, bare(base),
-			(1_296_000*4*(1+1) + 1e7*(2+1080/60+2*1080/384.0)*0.25) * perReadUnit},
+			(1_296_000*4*(1+1) + 1e7*(2+1080/60+2*1080/384.0)*0.25 + scheduled) * perReadUnit},
 		{"what is final at once is posted ten at a time", "SQS", 1e7, Consumption{Sends: 0.5}, bare(base),
 			1e7*(0.5+0.2)*0.5e-6 + 5*2*SecondsPerMonth/20*0.4e-6},
 		{"one payment a month is looked at for a minute", "DynamoDB, writes", 1, Consumption{LookWrites: 1}, bare(),
 			(30 + scheduled + 1) * perWriteUnit},
 		{"a minute's cache and a request a second: one in 61 asks", "DynamoDB, reads", SecondsPerMonth / 2, Consumption{AuthorizerReads: 1},
-			bare(still, func(s *Deployment) { s.CacheSeconds = 60 }), SecondsPerMonth / 61.0 * perReadUnit},
-		{"a share is traced", "X-Ray", 1e6, Consumption{}, bare(func(s *Deployment) { s.TraceShare = 0.05 }), 2e6 * 0.05 * perTrace},
+			bare(still, func(s *Deployment) { s.CacheSeconds = 60 }), (SecondsPerMonth/61.0 + scheduled) * perReadUnit},
+		{"metrics of trouble are paid in its hours", "metrics", 1, Consumption{}, bare(), (5 + 0.9) * 0.3},
+		{"what follows the load has four alarms each", "alarms", 1, Consumption{},
+			bare(func(s *Deployment) { s.Alarms, s.Provisioned = 20, true }), 3.6},
+		{"and three functions run each minute", "Lambda, requests", 1e6, Consumption{}, bare(still), (2e6 + 1e6*2 + 3*scheduled + 1e6) * 0.2e-6},
+		{"answers go to merchants, and bytes to each node", "data out", 1e6, Consumption{},
+			bare(func(s *Deployment) { s.OutBytes, s.Nodes, s.NodeBytes = 3000, 2, 4000 }), 11 * 0.09},
 		{"a daily limit is one write", "DynamoDB, writes", 1e6, Consumption{Writes: 10},
 			bare(still, func(s *Deployment) { s.DailyLimit = true }), 12*0.625 + scheduled*perWriteUnit},
 		{"provisioned writes", "DynamoDB, writes", 1e7, Consumption{Writes: 10},

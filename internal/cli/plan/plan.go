@@ -117,7 +117,7 @@ func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack
 	s.Keys, s.Wallets, s.KMS, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.KMS, l.Round()
 	s.FinalSeconds, s.EpochSeconds, s.Webhooks = l.Chain.FinalSeconds, l.Chain.EpochSeconds, true
-	s.LogBytes, s.OutBytes, s.Nodes = 2000, 3500, 2
+	s.LogBytes, s.OutBytes, s.NodeBytes, s.Nodes = 2000, 3500, 4000, 2
 	return l.Rate * SecondsPerMonth, s
 }
 
