@@ -260,7 +260,8 @@ func TestAClientThatHangsUp(t *testing.T) {
 func TestFirstUseOfAUsedKey(t *testing.T) {
 	opens := func(next uint64) script {
 		return script{"Account#2": func(p *process) error {
-			return p.Tables.Open(context.Background(), wallet.Wallet{ID: walletOf(first), NextNonce: next}, porttest.Rail.Token.Contract)
+			w := wallet.Wallet{ID: walletOf(first), NextNonce: next}
+			return p.Tables.Open(context.Background(), w, porttest.Rail.Token.Contract)
 		}}
 	}
 	for name, test := range map[string]struct {
@@ -280,7 +281,8 @@ func TestFirstUseOfAUsedKey(t *testing.T) {
 			p := newProcess(t, test.script)
 			p.open(second)
 			p.mined, p.idle, p.d.Ephemeral = 2, second, test.ephemeral
-			if _, err := p.pay(); !errors.Is(err, test.want) || test.want != nil && (p.Did("Reserve#1") || p.Did("Open#1")) {
+			_, err := p.pay()
+			if !errors.Is(err, test.want) || test.want != nil && (p.Did("Reserve#1") || p.Did("Open#1")) {
 				t.Errorf("%v, after %v", err, p.Calls)
 			}
 			if w, _ := p.Tables.Wallet(t.Context(), walletOf(first)); w.NextNonce != test.next || w.Suspect() {

@@ -93,16 +93,18 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	return err
 }
 
-// recheck returns the wallet's record, which is ErrBehind if more transactions are mined than it has given nonces to. It
-// was w before the nodes answered: others may have reserved since.
-func (d sending) recheck(ctx context.Context, r wallet.Registration, views chain.Views, w wallet.Wallet) (wallet.Wallet, error) {
+// recheck returns the wallet's record, which was w before the nodes answered: others may have reserved since. It is
+// ErrBehind if more transactions are mined than it has given nonces to.
+func (d sending) recheck(ctx context.Context, r wallet.Registration, views chain.Views,
+	w wallet.Wallet) (wallet.Wallet, error) {
 	count, _ := d.Nodes.Ahead(ctx, d.Log, views, r.Address, w.NextNonce)
 	if count == 0 {
 		return w, nil
 	}
 	w, err := d.record(ctx, r)
 	if err == nil && count > w.NextNonce {
-		err = fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, r.Address, w.NextNonce)
+		err = fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, r.Address,
+			w.NextNonce)
 	}
 	return w, err
 }
@@ -118,7 +120,8 @@ func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wall
 }
 
 // errAlone reports a wallet that cannot be opened by the word of one node.
-var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes", chain.ErrUnavailable)
+var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes",
+	chain.ErrUnavailable)
 
 // open creates the records of new wallets. If one of them has paid before, or may have, it returns an error, and opens
 // none: the tables may have lost its record and its payments. A wallet that waits for another program's transaction, or

@@ -214,8 +214,9 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: a new process may not compare what has a record
-			err = p.Store.Open(ctx, wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}, p.Token.Contract)
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes trust a run's comparison
+			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
+			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}
 		if err = cmp.Or(err, p.pause(ctx, p.wallet.ID, reason)); err != nil {
 			return false, err

@@ -83,7 +83,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	for _, view := range shared.heads().Late() {
 		view.Doubt(ctx, s.Log, "it answers late")
 	}
-	r.held = r.held || len(working) == 0 || shared.held.Load() // without any wallet that is not retired, they may have lost all
+	r.held = r.held || len(working) == 0 || shared.held.Load() // without a wallet, they may have lost all
 	s.undecided.Store(report.Undecided > 0)
 	r.patient = false
 	f := shared.final()

@@ -363,7 +363,8 @@ func TestAUsedWalletWithoutARecord(t *testing.T) {
 		w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
 		w.register(second, wallet.Active)
 		_, err := w.round()
-		if _, missing := w.Tables.Wallet(t.Context(), second); errors.Is(err, porttest.ErrBroken) == ephemeral || !errors.Is(missing, wallet.ErrUnknown) {
+		_, missing := w.Tables.Wallet(t.Context(), second)
+		if errors.Is(err, porttest.ErrBroken) == ephemeral || !errors.Is(missing, wallet.ErrUnknown) {
 			t.Errorf("no pause is stored: %v, and its record: %v", err, missing)
 		}
 		must.Get(w.round())(t)

@@ -131,7 +131,8 @@ func askSecret(prompt string) ([]byte, error) {
 
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and "+
-		"gas.\nNobody else may use the key from now on. If it has paid before, every wallet of the rail is paused.", kind, d.Stack, d.Name(), d.Asset.Symbol)
+		"gas.\nNobody else may use the key from now on. If it has paid before, every wallet of the rail is paused.",
+		kind, d.Stack, d.Name(), d.Asset.Symbol)
 }
 
 // add stores a key, if there is one, and registers its wallet and all others with stored keys. It registers no key that
