@@ -26,7 +26,7 @@ var (
 		"in some seeds")
 	byzantine = flag.Uint64("byzantine", 25, "in how many of 100 seeds one node of three answers anything; in half of them, but where "+
 		"gas is paid in the token, nothing else goes wrong")
-	metered = flag.Bool("metered", true, "in these, bound the numbers of requests, reads and writes too")
+	metered = flag.Bool("metered", true, "in these, bound the time of answers and the numbers of requests, reads and writes")
 )
 
 // inRace returns race when the race detector is on, which makes simulations some ten times slower.
