@@ -52,20 +52,11 @@ func (d *Dispatcher) compareCleared(ctx context.Context) error {
 		return cmp.Or(err, store.ErrUncleared)
 	}
 	s := sending{Dispatcher: d, Nodes: nodes}
-	for _, r := range wallets.Working(true) {
+	for _, r := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
 		err := s.compare(ctx, r)
 		w, unread := s.record(ctx, r)
 		if err = cmp.Or(err, unread); err != nil || w.Suspect() {
 			return cmp.Or(err, store.ErrUncleared)
-		}
-	}
-	for _, r := range wallets.Working(false) {
-		views, err := nodes.Latest(ctx, r.Address, d.Token.Contract)
-		if err != nil {
-			return err
-		}
-		if count, _ := nodes.Ahead(ctx, d.Log, views, r.Address, 0); count > 0 {
-			return store.ErrUncleared
 		}
 	}
 	return nil

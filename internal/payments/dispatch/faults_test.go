@@ -241,35 +241,38 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes that
-// lack a final block, before or after they give it, nor while the final block is unknown.
-func TestFirstUseOnAnotherChain(t *testing.T) {
-	final, other := chain.Block{Number: 5, Hash: chain.Hash{1}}, chain.Hash{2}
-	to := func(h chain.Hash) func(*process) error {
-		return func(p *process) error { p.block = h; return nil }
+// TestFirstUseOfAUsedKey: the tables may have lost the payments of a wallet that has paid and has no record. Another
+// wallet, whose record is right, would make them again.
+func TestFirstUseOfAUsedKey(t *testing.T) {
+	opens := func(next uint64) script {
+		return script{"Account#2": func(p *process) error {
+			w := wallet.Wallet{ID: walletOf(first), NextNonce: next}
+			return p.Tables.Open(context.Background(), w, porttest.Rail.Token.Contract)
+		}}
 	}
 	for name, test := range map[string]struct {
-		final  chain.Block
-		script script
-		opened bool
+		script    script
+		ephemeral bool
+		want      error
+		next      uint64 // of the first wallet
 	}{
-		"the chain of the tables":     {final, script{}, true},
-		"nothing was final yet":       {chain.Block{}, script{}, true},
-		"another one before":          {final, script{"BlockHashes#1": to(other), "Count#1": to(final.Hash), "BlockHashes#3": to(other)}, false},
-		"another one after":           {final, script{"BlockHashes#2": to(other)}, false},
-		"what is final is not known":  {final, breaks("Compared#2", "Compared#4"), false},
-		"nodes do not say what it is": {final, breaks("BlockHashes#2", "BlockHashes#4"), false},
+		"it has paid":                              {script{}, false, wallet.ErrBehind, 0},
+		"nobody knows":                             {breaks("Account#2", "Account#3"), false, porttest.ErrBroken, 0},
+		"another process opens it and pays":        {opens(2), false, nil, 2},
+		"a run of check-receipts opens it":         {opens(0), false, wallet.ErrBehind, 0},
+		"the tables are as old as the process is":  {script{}, true, nil, 3},
+		"and the count of final ones is not known": {breaks("Count#1", "Count#2"), true, porttest.ErrBroken, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, test.script)
-			p.mined, p.idle, p.block = 2, second, final.Hash
-			p.Must(p.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Final: test.final}))
+			p.open(second)
+			p.mined, p.idle, p.d.Ephemeral = 2, second, test.ephemeral
 			_, err := p.pay()
-			if p.Did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
+			if !errors.Is(err, test.want) || test.want != nil && (p.Did("Reserve#1") || p.Did("Open#1")) {
 				t.Errorf("%v, after %v", err, p.Calls)
 			}
-			if test.opened && !p.Record(walletOf(second)).Suspect() {
-				t.Errorf("the other wallet pays: %+v", p.Record(walletOf(second)))
+			if w, _ := p.Tables.Wallet(t.Context(), walletOf(first)); w.NextNonce != test.next || w.Suspect() {
+				t.Errorf("opened as %+v", w)
 			}
 		})
 	}

@@ -41,7 +41,6 @@ type process struct {
 	keys  []token.Address // of wallets
 	sent  [][]byte        // to the node
 
-	block      chain.Hash               // the hash of every block
 	draining   []token.Address          // of keys
 	refuses    []token.Address          // recipients that the token refuses
 	unable     []token.Address          // wallets from which the token pays nobody
@@ -247,10 +246,6 @@ func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint6
 		return 0, nil
 	}
 	return p.mined, nil
-}
-
-func (p *process) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
-	return slices.Repeat([]chain.Hash{p.block}, len(numbers)), nil
 }
 
 func (p *process) Send(_ context.Context, raw []byte) chain.Reply {

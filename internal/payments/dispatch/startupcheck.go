@@ -70,8 +70,7 @@ func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error 
 
 // compare compares a wallet with the chain, once per process, and gives its record to the pool.
 func (d sending) compare(ctx context.Context, r wallet.Registration) error {
-	id := r.ID
-	if _, done := d.compared.Load(id); done {
+	if _, done := d.compared.Load(r.ID); done {
 		return nil
 	}
 	w, err := d.record(ctx, r)
@@ -79,81 +78,90 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 		return err
 	}
 	d.pool.Observe(w)
-	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
-	if err != nil {
-		return err
+	views, err := d.Nodes.Latest(ctx, r.Address, d.Token.Contract)
+	if err == nil {
+		_, err = d.recheck(ctx, r, views, w)
 	}
-	if count, _ := d.Nodes.Ahead(ctx, d.Log, views, id.Address, w.NextNonce); count > 0 {
-		fresh, err := d.record(ctx, r) // others may have reserved before the nodes answered
-		if err != nil {
-			return err
-		}
-		if count > fresh.NextNonce {
-			return fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, id.Address,
-				fresh.NextNonce)
-		}
+	if err == nil {
+		d.compared.Store(r.ID, nil)
 	}
-	d.compared.Store(id, nil)
-	return nil
+	return err
 }
 
-// record returns a wallet's record. A wallet whose registration is damaged may have none: then it has paid nothing.
+// recheck returns the wallet's record, which was w before the nodes answered: others may have reserved since. It is
+// ErrBehind if more transactions are mined than it has given nonces to.
+func (d sending) recheck(ctx context.Context, r wallet.Registration, views chain.Views,
+	w wallet.Wallet) (wallet.Wallet, error) {
+	count, _ := d.Nodes.Ahead(ctx, d.Log, views, r.Address, w.NextNonce)
+	if count == 0 {
+		return w, nil
+	}
+	w, err := d.record(ctx, r)
+	if err == nil && count > w.NextNonce {
+		err = fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, r.Address,
+			w.NextNonce)
+	}
+	return w, err
+}
+
+// record returns a wallet's record. A wallet that was never opened has given out no nonce by these tables; one whose
+// registration is damaged may be such a wallet.
 func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
 	w, err := d.Store.Wallet(ctx, r.ID)
-	if r.State == wallet.Damaged && errors.Is(err, wallet.ErrUnknown) {
+	if (!r.Opened || r.State == wallet.Damaged) && errors.Is(err, wallet.ErrUnknown) {
 		return wallet.Wallet{ID: r.ID}, nil
 	}
 	return w, err
 }
 
-// open creates the records of new wallets. If one of them has paid before, it pauses them all: the
-// tables may have lost its record and its payments. A wallet that cannot be opened, since another
-// program uses its key or a node does not answer, does not stop the others: without a record it
-// gives out no nonce, and it is in cooldown. With all, it is an error, and none is opened.
+// errAlone reports a wallet that cannot be opened by the word of one node.
+var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes",
+	chain.ErrUnavailable)
+
+// open creates the records of new wallets. If one of them has paid before, or may have, it returns an error, and opens
+// none: the tables may have lost its record and its payments. A wallet that waits for another program's transaction, or
+// for more nodes, does not stop the others: without a record it gives out no nonce, and it is in cooldown. With all, it
+// is an error.
 func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) error {
 	suspicion, unknown := d.suspicion(ctx)
 	var mu sync.Mutex
 	opening := map[wallet.ID]wallet.Wallet{}
-	err := abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
-		w, err := d.firstUse(ctx, r.ID)
-		if err = cmp.Or(unknown, err); err != nil {
-			return err
+	err := abreast(wallets, func(r wallet.Registration) error {
+		w, err := d.firstUse(ctx, r)
+		passing := err == nil || errors.Is(err, wallet.ErrForeign) || errors.Is(err, errAlone)
+		if err = cmp.Or(err, unknown); err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			opening[r.ID] = w
+			return nil
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		opening[r.ID] = w
-		if w.Suspect() {
-			suspicion, _ = w.Reasons()
-			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", r.ID.Address, "reason", suspicion)
+		d.leaveOut(ctx, r, err)
+		if passing && !all {
+			return nil
 		}
-		return nil
-	}))
-	if err != nil && all {
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	wallets = slices.DeleteFunc(slices.Clone(wallets), func(r wallet.Registration) bool { _, known := opening[r.ID]; return !known })
-	_ = abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
+	_ = abreast(wallets, func(r wallet.Registration) error {
 		w := opening[r.ID]
 		w.Paused, w.Merchant = cmp.Or(w.Paused, suspicion), r.Merchant
-		err := d.Store.Open(ctx, w, d.Token.Contract)
-		if err == nil {
-			d.pool.Observe(w)
+		if err := d.Store.Open(ctx, w, d.Token.Contract); err != nil {
+			d.leaveOut(ctx, r, err)
+			return nil
 		}
-		return err
-	}))
+		d.pool.Observe(w)
+		return nil
+	})
 	return nil
 }
 
-// orLeaveOut returns do, and starts a wallet's cooldown if it fails.
-func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) error) func(wallet.Registration) error {
-	return func(r wallet.Registration) error {
-		err := do(r)
-		if err != nil {
-			d.pool.CoolDown(r.ID, "not opened", d.Now())
-			d.Log.ErrorContext(ctx, "wallet left out", "wallet", r.ID.Address, "err", err)
-		}
-		return err
-	}
+// leaveOut starts the cooldown of a wallet that is not opened.
+func (d sending) leaveOut(ctx context.Context, r wallet.Registration, err error) {
+	d.pool.CoolDown(r.ID, "not opened", d.Now())
+	d.Log.ErrorContext(ctx, "wallet left out", "wallet", r.ID.Address, "err", err)
 }
 
 // suspicion returns the reason to pause new wallets: another wallet's chain is ahead of the tables,
@@ -177,62 +185,27 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// firstUse returns a new wallet's record. It is under suspicion if the wallet has paid before:
-// another program did, or the tables have lost the payments.
-func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
-	if err == nil && d.Nodes.Alone(len(views)) {
-		err = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes", chain.ErrUnavailable)
+// firstUse returns a new wallet's record, or the stored one if another process was first. It is ErrBehind if the wallet
+// has paid before: another program did, or the tables have lost the payments.
+func (d sending) firstUse(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
+	views, err := d.Nodes.Latest(ctx, r.Address, d.Token.Contract)
+	if err != nil {
+		return wallet.Wallet{}, err
+	}
+	w, err := d.recheck(ctx, r, views, wallet.Wallet{ID: r.ID})
+	settled := uint64(0)
+	switch {
+	case errors.Is(err, wallet.ErrBehind) && d.Ephemeral:
+		if views, err = d.Nodes.Views(ctx, r.Address, d.Token.Contract, d.ConfirmationRule); err == nil {
+			settled, err = views.FinalCount(ctx, r.Address)
+		}
+	case err == nil && w.NextNonce > 0:
+		return w, nil
+	case err == nil && d.Nodes.Alone(len(views)):
+		err = errAlone
 	}
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	settled := uint64(0)
-	count, _ := d.Nodes.Ahead(ctx, d.Log, views, id.Address, 0)
-	if count > 0 {
-		if views, settled, err = d.settled(ctx, id); err != nil {
-			return wallet.Wallet{}, err
-		}
-	}
-	account := d.Nodes.Account(views)
-	account.Mined = max(account.Mined, count)
-	w, err := wallet.FirstUse(id, account, settled, d.Window, d.GasUnit)
-	if err == nil && (settled == 0 || d.Ephemeral) {
-		return w, nil
-	}
-	stored, unread := d.Store.Wallet(ctx, id)
-	if unread == nil { // another process has opened it and made the transactions
-		return stored, nil
-	}
-	if err == nil && errors.Is(unread, wallet.ErrUnknown) {
-		w.Paused = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce,
-			id.Address)
-		return w, nil
-	}
-	return wallet.Wallet{}, cmp.Or(err, unread)
-}
-
-// settled returns the nodes' views of a wallet, and how many of its transactions are final. Most nodes must give a
-// view, and must have the newest known final block before and after: a node on another chain would miss transactions.
-func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
-	known, err := d.Store.Compared(ctx, d.Coin())
-	if err != nil {
-		return nil, 0, err
-	}
-	heads := d.Nodes.Heads(ctx, d.ConfirmationRule)
-	have := func() int {
-		if known.Final.Hash.IsZero() {
-			return len(d.Nodes)
-		}
-		return heads.Standing(ctx, known.Final).Have
-	}
-	before := have()
-	if views, err = heads.Views(ctx, id.Address, d.Token.Contract); err == nil {
-		settled, err = views.FinalCount(ctx, id.Address)
-	}
-	if most := min(before, len(views), have()); err == nil && !heads.Most(most) {
-		err = fmt.Errorf("only %d of %d nodes answer and have block %d with hash %s, which was final: wait for the others, or replace them",
-			most, len(d.Nodes), known.Final.Number, known.Final.Hash)
-	}
-	return views, settled, err
+	return wallet.FirstUse(r.ID, d.Nodes.Account(views), settled, d.Window, d.GasUnit)
 }

@@ -101,7 +101,7 @@ func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error 
 
 // read reads the wallet, then the pending transactions that the run does not remember.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
-	w, err := p.Store.Wallet(ctx, p.registered.ID)
+	w, err := p.record(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("reading the wallet: %w", err)
 	}
@@ -113,6 +113,15 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce >= from })
 	p.wallet, p.pendingTxs, p.below = w, append(p.pendingTxs, txs...), from
 	return unreadable, nil
+}
+
+// record returns the wallet's record. One that was never opened has given out no nonce by these tables.
+func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
+	w, err := p.Store.Wallet(ctx, p.registered.ID)
+	if !p.registered.Opened && errors.Is(err, wallet.ErrUnknown) {
+		return wallet.Wallet{ID: p.registered.ID}, nil
+	}
+	return w, err
 }
 
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
@@ -166,7 +175,9 @@ func (p *pass) steps(ctx context.Context) error {
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
-	p.compared = true
+	if p.compared = true; !p.registered.Opened {
+		return reservationErr
+	}
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
@@ -185,7 +196,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	fresh := p.wallet
 	if count > 0 {
-		fresh, err = p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
+		fresh, err = p.record(ctx) // it was read before the nodes were asked
 	}
 	if fresh.Suspect() { // another run, or recovery, may have raised next_nonce over payments that the tables lack
 		p.held.Store(true)
@@ -203,7 +214,11 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err := cmp.Or(p.suspectAll(ctx, reason), p.pause(ctx, p.wallet.ID, reason)); err != nil {
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes trust a run's comparison
+			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
+			err = p.Store.Open(ctx, opened, p.Token.Contract)
+		}
+		if err = cmp.Or(err, p.pause(ctx, p.wallet.ID, reason)); err != nil {
 			return false, err
 		}
 	}

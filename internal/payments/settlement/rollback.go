@@ -110,7 +110,7 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	if is <= answered || is == doubtful && !p.wallet.RolledBack() {
 		return false, nil
 	}
-	if is == gone && p.wallet.Passing() && !p.wallet.RolledBack() {
+	if is == gone && p.registered.Opened && p.wallet.Passing() && !p.wallet.RolledBack() {
 		if err := p.repause(ctx, wallet.RolledBack+": the nodes lack a block that was final"); err != nil {
 			return true, err
 		}

@@ -70,18 +70,20 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	shared.heads = async(func() chain.Heads { return asked.Heads(ctx, s.ConfirmationRule) }) // beside the reads
 	shared.final = async(func() finality { return s.compareFinal(ctx, shared.heads(), r.known) })
-	lacking := func() bool { return false }
+	working := wallets.Working(true)
 	if r.compared != nil {
-		lacking = async(func() bool { return shared.lacking(ctx, wallets) })
+		if !s.Ephemeral {
+			working = append(working, wallets.Working(false)...) // the tables may have lost their records
+		}
 		var watching sync.WaitGroup
 		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
 		defer watching.Wait()
 	}
-	all, err = s.passes(ctx, r, shared, wallets.Working(true), &report)
+	all, err = s.passes(ctx, r, shared, working, &report)
 	for _, view := range shared.heads().Late() {
 		view.Doubt(ctx, s.Log, "it answers late")
 	}
-	r.held = lacking() || r.held || shared.held.Load()
+	r.held = r.held || len(working) == 0 || shared.held.Load() // without a wallet, they may have lost all
 	s.undecided.Store(report.Undecided > 0)
 	r.patient = false
 	f := shared.final()
@@ -119,21 +121,6 @@ func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	}
 	s.Log.WarnContext(ctx, "payments wait for another rail", "rails", len(others), "lost", lost, "err", err)
 	return true
-}
-
-// lacking reports whether a wallet without a record has paid, or every wallet is retired: the tables may have lost both.
-func (r *round) lacking(ctx context.Context, wallets wallet.Registry) bool {
-	lacking := len(wallets.Working(true))+len(wallets.Working(false)) == 0
-	for _, w := range wallets.Working(false) {
-		views, err := r.Nodes.Latest(ctx, w.Address, r.Token.Contract)
-		if err != nil { // unknown
-			lacking = true
-			continue
-		}
-		count, _ := r.Nodes.Ahead(ctx, r.Log, views, w.Address, 0)
-		lacking = lacking || count > 0
-	}
-	return lacking
 }
 
 // passes makes the passes of a round, adds their reports, and reports whether the run has compared every wallet by now.

@@ -309,6 +309,30 @@ func TestNothingIsNotAbreast(t *testing.T) {
 	}
 }
 
+// TestAUsedWalletWithoutARecord pauses every other wallet before it gets a record, which is behind its chain: a new
+// process pays if the wallets that have a record are abreast.
+func TestAUsedWalletWithoutARecord(t *testing.T) {
+	for _, ephemeral := range []bool{false, true} {
+		w, second := newWorld(t, breaks("Repause#1")), wallet.ID{ChainID: 1, Address: token.Address{2}}
+		w.settler.Ephemeral, w.mined, w.settled = ephemeral, 1, 1
+		w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+		w.register(second, wallet.Active)
+		_, err := w.round()
+		_, missing := w.Tables.Wallet(t.Context(), second)
+		if errors.Is(err, porttest.ErrBroken) == ephemeral || !errors.Is(missing, wallet.ErrUnknown) {
+			t.Errorf("no pause is stored: %v, and its record: %v", err, missing)
+		}
+		must.Get(w.round())(t)
+		known, unknown := w.Record(id), must.Get(w.Tables.Wallets(t.Context(), w.settler.Coin()))(t).Working(false)
+		if known.Suspect() == ephemeral || (len(unknown) == 1) != ephemeral {
+			t.Errorf("ephemeral: %t: %+v, without a record: %v", ephemeral, known, unknown)
+		}
+		if r := w.Record; !ephemeral && (!r(second).Suspect() || r(second).NextNonce != 1) {
+			t.Errorf("opened as %+v", r(second))
+		}
+	}
+}
+
 // TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, but five seconds at most.
 func TestRoundsStretch(t *testing.T) {
 	for waited, want := range map[time.Duration]time.Duration{0: second, 3 * second: 3 * second, minute: 5 * second} {

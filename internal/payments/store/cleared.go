@@ -74,7 +74,9 @@ func (r Rules) Uncleared(ctx context.Context, s interface {
 			since = c.Since
 		}
 	}
-	within := func(at time.Time) bool { return !since.IsZero() && at.After(since.Add(Skew)) }
+	within := func(at time.Time) bool { // at of a clock that is far ahead may be before
+		return !since.IsZero() && at.After(since.Add(Skew)) && !at.After(now.Add(Skew))
+	}
 	for i, rail := range r.Rails {
 		if within(rail.ClosedAt) || known[i].Cleared(now) {
 			continue

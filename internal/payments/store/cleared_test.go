@@ -41,6 +41,9 @@ func TestUncleared(t *testing.T) {
 		"added in this series":               {series - store.Skew - time.Second, 0, ran, series / 2, 0, false, 0, nil},
 		"added as it began":                  {series - store.Skew, 0, ran, series / 2, 0, false, 1, nil},
 		"added, and runs have stopped":       {series / 2, 0, store.ComparedFor, series / 2, 0, false, 1, nil},
+		"added by a clock a bit ahead":       {-store.Skew, 0, ran, series / 2, 0, false, 0, nil},
+		"added by a clock far ahead":         {-store.Skew - time.Second, 0, ran, series / 2, 0, false, 1, nil},
+		"closed by a clock far ahead":        {0, -store.Skew - time.Second, ran, series / 2, 0, false, 1, nil},
 		"closed in this series":              {0, series - store.Skew - time.Second, ran, series, 0, true, 0, nil},
 		"closed as it began":                 {0, series - store.Skew, ran, series, 0, false, 1, nil},
 		"closed, and runs have stopped":      {0, series / 2, store.ComparedFor, series, 0, false, 1, nil},
@@ -49,12 +52,12 @@ func TestUncleared(t *testing.T) {
 	} {
 		tables := memory.NewPayments()
 		s := in(other)
-		if c.added > 0 {
+		if c.added != 0 {
 			s.At = now.Add(-c.added)
 		}
 		must.OK(t, tables.SetSettings(t.Context(), in(own)))
 		must.OK(t, tables.SetSettings(t.Context(), s))
-		if c.closed > 0 {
+		if c.closed != 0 {
 			s.Version, s.Closed = 1, true
 			s.At = now.Add(-c.closed)
 			must.OK(t, tables.SetSettings(t.Context(), s))

@@ -226,7 +226,7 @@ func TestOldCopyAfterARollback(t *testing.T) {
 }
 
 // A wallet is to be opened while nodes serve a fork on which a stranger has used its key. Whether every node or a
-// single node reports that use, the wallet is left out: the chain of the tables lacks that nonce, and payments behind
+// single node reports that use, the wallet is not opened: the chain of the tables lacks that nonce, and payments behind
 // it would wait for ever once an operator has resumed the wallet.
 func TestFirstUseOnAFork(t *testing.T) {
 	for name, forked := range map[string]int{"every node": 3, "the only node that tells": 1} {

@@ -124,7 +124,7 @@ func adds(d *deployed.Deployment, kind, merchant string) string {
 		text = fmt.Sprintf("This adds %s to stack %s, for %s: a wallet of merchant %s. Send it %s and gas.\n%s\n", kind, d.Stack, d.Name(), merchant,
 			d.Asset.Symbol, ownAlone(d, merchant))
 	}
-	return text + "Nobody else may use the key from now on."
+	return text + "Nobody else may use the key from now on. If it has paid before, every wallet of the rail is paused."
 }
 
 // add stores a key and registers its wallet. It registers no key that may not be stored. The wallets of keys that are
