@@ -148,6 +148,14 @@ func TestRails(t *testing.T) {
 	m.oneKey(a, b)
 	m.hanging(a, b)
 	m.third()
+	o := &operator{t: t, s: s}
+	var report []struct{ Rail string }
+	if o.ok(&report, "recover", "--yes"); len(report) != 3 {
+		t.Errorf("recovered: %+v", report)
+	}
+	o.ok(nil, "wallet", "resume", "--all", "--yes")
+	s.restart(t, "SendPayment")
+	until(t, "paying after the recovery", time.Minute, func() bool { status, _, _ := m.pay(b.asset, "after"); return status == 201 })
 }
 
 // oneKey pays on both rails with one API key, and asks for both under one Idempotency-Key.
