@@ -43,7 +43,7 @@ func run(ctx context.Context) error {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle wallets store load gas batches"
+	const everything = "coldstart post settle wallets store proposals load gas batches"
 	if *list {
 		fmt.Println(everything, "anvil chaos")
 		return nil

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -36,6 +37,31 @@ type calls struct {
 	seen map[right]bool // under the names that AWS gave functions and resources
 	sent map[string]sent
 	asks map[string]ask
+	gate atomic.Pointer[gate]
+}
+
+// A gate holds a function's requests that have a text in them until it is opened.
+type gate struct {
+	function, text string
+	reached        func() // by the first
+	open           chan struct{}
+}
+
+// hold closes a gate, and returns what waits for a first request at it, and what opens it.
+func (c *calls) hold(function, text string) (reached <-chan struct{}, open func()) {
+	met := make(chan struct{})
+	g := &gate{function, text, sync.OnceFunc(func() { close(met) }), make(chan struct{})}
+	c.gate.Store(g)
+	return met, sync.OnceFunc(func() { close(g.open) })
+}
+
+// pass returns when no gate holds a request.
+func (c *calls) pass(r *http.Request, body []byte) {
+	g := c.gate.Load()
+	if g != nil && strings.Contains(r.UserAgent()+" ", "app/"+g.function+" ") && bytes.Contains(body, []byte(g.text)) {
+		g.reached()
+		<-g.open
+	}
 }
 
 // sent is a request as tools/models reads it.
@@ -80,6 +106,7 @@ func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		c.pass(r, body)
 		answer := httptest.NewRecorder()
 		proxy.ServeHTTP(answer, r)
 		c.record(r, body, answer.Code < 400 || !bytes.Contains(answer.Body.Bytes(), []byte("AccessDenied")))

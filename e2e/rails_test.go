@@ -137,17 +137,25 @@ func (m merchant) paid20(w *wire, key string) (asked [2]int, median time.Duratio
 
 // TestRails: a stack with two rails, of which one hangs, and a third that is added while payments run.
 func TestRails(t *testing.T) {
+	t.Parallel()
 	s, _ := another(t)
 	must.OK(t, s.Reauthorize(t.Context(), 300))
 	a, b := newWire(t, s.Chain), newWire(t, anotherChain(t, devnet.Config{}.EURC()))
 	for _, w := range []*wire{a, b} {
 		must.OK(t, s.AddRail(t.Context(), w.of, w.URL))
 	}
-	o, m := &operator{t: t, s: s}, newMerchant(t, s)
+	m := newMerchant(t, s)
 	m.oneKey(a, b)
 	m.hanging(a, b)
 	m.third()
-	s.twoRails(t, o, m, a, b)
+	o := &operator{t: t, s: s}
+	var report []struct{ Rail string }
+	if o.ok(&report, "recover", "--yes"); len(report) != 3 {
+		t.Errorf("recovered: %+v", report)
+	}
+	o.ok(nil, "wallet", "resume", "--all", "--yes")
+	s.restart(t, "SendPayment")
+	until(t, "paying after the recovery", time.Minute, func() bool { status, _, _ := m.pay(b.asset, "after"); return status == 201 })
 }
 
 // oneKey pays on both rails with one API key, and asks for both under one Idempotency-Key.
@@ -279,30 +287,4 @@ func (m merchant) third() {
 	})
 	close(stop)
 	t.Logf("a third rail was in force %v after it was added; %d payments by the first meanwhile", took, <-stopped)
-}
-
-// twoRails has an operator close a rail, change another's settings, and recover all.
-func (s *stack) twoRails(t *testing.T, o *operator, m merchant, a, b *wire) {
-	t.Helper()
-	o.ok(nil, "rails", "close", b.asset, "--yes", "--reason", "x")
-	o.fails("choose one with --rail", "settings", "set", "AmountMinimum=8", "--yes")
-	o.ok(nil, "settings", "set", "AmountMinimum=8", "--rail", "1", "--yes", "--reason", "x")
-	s.restart(t, "SendPayment") // which has read the settings of before
-	for asset, want := range map[string]string{b.asset: "asset_closed", a.asset: "amount_below_minimum"} {
-		if status, code, _ := m.pay(asset, "changed"); status != 400 || code != want {
-			t.Errorf("%s: %d %s, want %s", asset, status, code, want)
-		}
-	}
-	o.ok(nil, "rails", "open", "2", "--yes")
-	var report []struct{ Rail string }
-	if o.ok(&report, "recover", "--yes"); len(report) != 3 {
-		t.Errorf("recovered: %+v", report)
-	}
-	o.ok(nil, "wallet", "resume", "--all", "--yes")
-	s.restart(t, "SendPayment")
-	until(t, "paying after the recovery", time.Minute, func() bool { status, _, _ := m.pay(b.asset, "after"); return status == 201 })
-	if all := o.ok(nil, "rails", "list").stdout; strings.Count(all, "  open  ") != 3 {
-		t.Errorf("the rails: %s", all)
-	}
-	o.ok(nil, "audit")
 }

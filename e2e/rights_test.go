@@ -38,6 +38,9 @@ var spare = map[right]string{
 	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
 	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
 	{"ReleaseProposalsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:    "discards a similar payment that a dead request left",
+	{"ReleaseProposalsFunction", "dynamodb:Query", "WebhooksTable"}:         "publishes the expiry of a proposal, as in TestProposals",
+	{"ReleaseProposalsFunction", "sqs:SendMessage", "WebhookQueue"}:         "the same",
+	{"GetBalanceFunction", "dynamodb:GetItem", "PaymentsTable"}:             "reads a merchant's own wallets, as in TestProposals",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
 		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
@@ -137,6 +140,7 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
 	m.call("GET", "/transactions?reference=rights", nil).want(t, 200)
 	m.call("GET", "/balance/"+recipient, nil).want(t, 200)
+	m.call("GET", "/wallets", nil).want(t, 200)
 	until(t, "listing the payment", 10*time.Second,
 		func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
 

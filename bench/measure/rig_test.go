@@ -68,6 +68,7 @@ type rig struct {
 	keys     apikey.Finder // nil: there is one key, and it is valid
 	size     int           // of the batches that pay; below 2 each payment is alone
 	settler  *settlement.Settler
+	release  *dispatch.Proposals
 	next     http.RoundTripper
 	distance distance
 
@@ -103,9 +104,15 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	if err := within.SetSettings(context.Background(), initial); err != nil {
 		panic(err)
 	}
-	dispatcher := dispatch.New(config, dispatch.Parts{
+	parts := dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
-	})
+	}
+	dispatcher, paying := dispatch.New(config, parts), config
+	announcer, _ := events.(dispatch.Announcer)
+	r.release = &dispatch.Proposals{Events: announcer, Terms: r.Terms, Explain: httpapi.Explain, Rails: dispatch.NewRails(dispatch.Wiring{
+		Config: func(store.Rail) (stack.Config, error) { return paying, nil },
+		Nodes:  func(stack.Config) chain.Provider { return nodes },
+	}, parts)}
 	all := stack.Assets{{ChainID: c.ID(), Token: c.Token()}}
 	assets := func(context.Context) (stack.Assets, error) { return all, nil }
 	r.handler = httpapi.SendPayment(dispatcher, counted, assets).Current(r, time.Now)

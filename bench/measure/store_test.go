@@ -33,6 +33,15 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
+// newTables returns new tables of DynamoDB Local, and a meter of its calls.
+func newTables(b *testing.B) (*meter, *dynamodb.Client, schema.Tables) {
+	m, name := &meter{}, rand.Text()
+	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
+	tables := schema.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
+	must.OK(b, schema.Create(b.Context(), db, tables))
+	return m, db, tables
+}
+
 // BenchmarkStore counts the calls and units of DynamoDB over payments' whole
 // lives, from the look-up of the API key to the webhook, on DynamoDB Local.
 func BenchmarkStore(b *testing.B) { lives(b, pick(400, 40), 1) }
@@ -40,11 +49,7 @@ func BenchmarkStore(b *testing.B) { lives(b, pick(400, 40), 1) }
 // lives counts over the lives of n payments, or of n batches of so many entries.
 func lives(b *testing.B, n, size int) {
 	const wallets = 4
-	m := &meter{}
-	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
-	name := rand.Text()
-	tables := schema.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
-	must.OK(b, schema.Create(b.Context(), db, tables))
+	m, db, tables := newTables(b)
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks),
 		&sender{}
 	jobs := q.jobsOf()
