@@ -6,6 +6,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
@@ -49,20 +50,31 @@ func TestLostTables(t *testing.T) {
 	}
 }
 
-// Operators have not noticed that the tables are empty. A wallet that has paid and has
-// no record pays nobody, nor does another that has none.
+// Operators have not noticed that the tables are empty, or from before the first use of one wallet. A wallet that has
+// paid and has no record pays nobody, nor does another that has one or none.
 func TestEmptiedTables(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
-		s.Pay("before", order(0))
-		s.Elapse(4 * time.Minute)
-		s.Forget(memory.NewPayments())
-		for range 3 {
-			s.Is("refused", s.Ask("again", order(0)).Refused(), true)
-			s.Elapse(2 * time.Minute)
-		}
-		s.Is("recovered", s.Recover(), true)
-		s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
-	})
+	for name, some := range map[string]bool{"no wallet is known": false, "one wallet has no record": true} {
+		perform(t, name, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
+			s.Pay("before", order(0))
+			s.Elapse(4 * time.Minute)
+			image := memory.NewPayments()
+			for n := 0; some && n < 3; n++ {
+				w := s.Record(n)
+				r := wallet.Registration{ID: w.ID, Token: s.Chain.Token, State: wallet.Active, Key: wallet.InSecret}
+				must.OK(s.T, image.Register(s.T.Context(), r))
+				if w.NextNonce == 0 {
+					must.OK(s.T, image.Open(s.T.Context(), w, r.Token))
+				}
+			}
+			s.Forget(image)
+			for range 3 {
+				s.Is("refused", s.Ask("again", order(0)).Refused(), true)
+				s.Elapse(2 * time.Minute)
+			}
+			s.Is("recovered", s.Recover(), true)
+			s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
+		})
+	}
 }
 
 // The image shows a payment as prepared, which was made since, by a request that came

@@ -17,7 +17,7 @@ const (
 	// Of a request, once its process has compared every wallet: sixteen at a time may wait for the liar, which alone
 	// counts more transactions, to show one (chain.Nodes.Ahead). What was compared is remembered.
 	answerTime = 20 * time.Second
-	dearest    = 2                // times the price of gas that honest nodes quote
+	dearest    = 2 // times the price of gas that honest nodes quote
 
 	// Of a refusal: requests to each node, writes, and reads beside one of each wallet. It writes nothing before it
 	// stores the payment.
