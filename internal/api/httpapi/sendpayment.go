@@ -90,7 +90,7 @@ func (f *form) request(c *call, all stack.Assets) payment.Request {
 	return r
 }
 
-// paying makes the Endpoint that pays what read reads.
+// paying makes the Endpoint of a route that pays. read reads its request.
 func paying(handler string, read func(*form, *call, stack.Assets) asked, payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 	return submission(handler, func(c *call, f *form) (answer, error) {
 		all, err := assets.ofPayment(c)
@@ -131,7 +131,7 @@ func (r *asked) complete(c *call, f *form) (err error) {
 	return err
 }
 
-// createdAnswer answers with what a request has made, or an earlier one under its key.
+// createdAnswer answers with a new payment or proposal, or with an earlier request's.
 func createdAnswer(body any, replayed bool) answer {
 	a := answer{status: http.StatusCreated, body: body}
 	if replayed {
@@ -140,8 +140,8 @@ func createdAnswer(body any, replayed bool) answer {
 	return a
 }
 
-// validity returns err, with the entry of a batch that it concerns, or what is invalid in the request where it reports
-// that.
+// validity returns err, with the entry of a batch that it concerns, or the invalid part of the request where it reports
+// one.
 func (r asked) validity(err error) error {
 	entry, ofEntry := errors.AsType[*chain.EntryError](err)
 	tooMany, many := errors.AsType[*dispatch.TooManyError](err)
