@@ -76,7 +76,6 @@ func (f *form) notBefore(now time.Time) time.Time {
 	return t
 }
 
-// proposalLife reads how long a proposal stays open.
 func (f *form) proposalLife() time.Duration {
 	const field = "expires_in_seconds"
 	if _, ok := f.given(field); !ok {

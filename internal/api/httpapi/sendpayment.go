@@ -40,7 +40,6 @@ type asked struct {
 	at func(entry int) []any
 }
 
-// single reads a payment of one.
 func (f *form) single(c *call, all stack.Assets) asked {
 	to, field := f.recipient(all)
 	amount := f.amount("amount")
@@ -49,7 +48,6 @@ func (f *form) single(c *call, all stack.Assets) asked {
 	return asked{r, func(int) []any { return []any{field} }}
 }
 
-// batch reads a batch.
 func (f *form) batch(c *call, all stack.Assets) asked {
 	entries, fields := f.entries(all)
 	r, fits := f.request(c, all).Batch(entries)

@@ -110,7 +110,6 @@ func csv(l listPage[payment.Public]) (answer, error) {
 	return a, nil
 }
 
-// readFilters reads the filters of GET /transactions.
 func readFilters(c *call, assets Assets) (f filters, err error) {
 	q := c.query
 	for name := range q.values {
