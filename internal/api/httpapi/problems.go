@@ -77,7 +77,9 @@ var problems = []struct {
 		detail: "Too many of your payments wait to be mined. Nothing was started; try again when some are."}},
 	{dispatch.ErrBusy, problem{status: http.StatusTooManyRequests, code: "too_many_requests", retryAfter: 1,
 		detail: "Too many requests"}}, // as the gateway says it
-	{dispatch.ErrRolledBack, behind},
+	{dispatch.ErrRolledBack, problem{status: unavailable.status, code: unavailable.code, retryAfter: unavailable.retryAfter,
+		detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe " +
+			"to try again."}},
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
 	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
@@ -135,11 +137,6 @@ func refusal(status int, code, detail string) problem {
 // unavailable is the problem of nodes or stores that could not be reached before the payment was started.
 var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_rail_unavailable", retryAfter: 5,
 	detail: "Payments cannot be made at the moment. Nothing was started; it is safe to try again."}
-
-// behind is unavailable while the chain lacks blocks that were final.
-var behind = problem{status: unavailable.status, code: unavailable.code, retryAfter: unavailable.retryAfter,
-	detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe " +
-		"to try again."}
 
 var internal = refusal(http.StatusInternalServerError, "internal_error", "Internal Server Error")
 

@@ -43,7 +43,8 @@ func CreateProposal(proposals Proposer, wallets WalletFinder, assets Assets, now
 				break
 			}
 		}
-		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(), Required: f.choice("approval", "required", "none") != "none"}
+		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(),
+			Required: f.choice("approval", "required", "none") != "none"}
 		if err := r.complete(c, f); err != nil {
 			return answer{}, err
 		}
@@ -75,7 +76,6 @@ func (f *form) notBefore(now time.Time) time.Time {
 	return t
 }
 
-// proposalLife reads how long a proposal stays open.
 func (f *form) proposalLife() time.Duration {
 	const field = "expires_in_seconds"
 	if _, ok := f.given(field); !ok {

@@ -83,7 +83,6 @@ func (q *query) idempotencyKey() string {
 	return sent
 }
 
-// limit returns the most entries of a page.
 func (q *query) limit(otherwise int) int {
 	s, ok := q.given("limit")
 	if !ok {

@@ -40,7 +40,6 @@ type asked struct {
 	at func(entry int) []any
 }
 
-// single reads a payment of one.
 func (f *form) single(c *call, all stack.Assets) asked {
 	to, field := f.recipient(all)
 	amount := f.amount("amount")
@@ -49,7 +48,6 @@ func (f *form) single(c *call, all stack.Assets) asked {
 	return asked{r, func(int) []any { return []any{field} }}
 }
 
-// batch reads a batch.
 func (f *form) batch(c *call, all stack.Assets) asked {
 	entries, fields := f.entries(all)
 	r, fits := f.request(c, all).Batch(entries)
@@ -90,7 +88,7 @@ func (f *form) request(c *call, all stack.Assets) payment.Request {
 	return r
 }
 
-// paying makes the Endpoint that pays what read reads.
+// paying makes the Endpoint of a route that pays. read reads its request.
 func paying(handler string, read func(*form, *call, stack.Assets) asked, payer Payer, wallets WalletFinder, assets Assets) Endpoint {
 	return submission(handler, func(c *call, f *form) (answer, error) {
 		all, err := assets.ofPayment(c)
@@ -131,7 +129,7 @@ func (r *asked) complete(c *call, f *form) (err error) {
 	return err
 }
 
-// createdAnswer answers with what a request has made, or an earlier one under its key.
+// createdAnswer answers with a new payment or proposal, or with an earlier request's.
 func createdAnswer(body any, replayed bool) answer {
 	a := answer{status: http.StatusCreated, body: body}
 	if replayed {
@@ -140,8 +138,8 @@ func createdAnswer(body any, replayed bool) answer {
 	return a
 }
 
-// validity returns err, with the entry of a batch that it concerns, or what is invalid in the request where it reports
-// that.
+// validity returns err, with the entry of a batch that it concerns, or the invalid part of the request where it reports
+// one.
 func (r asked) validity(err error) error {
 	entry, ofEntry := errors.AsType[*chain.EntryError](err)
 	tooMany, many := errors.AsType[*dispatch.TooManyError](err)

@@ -110,7 +110,6 @@ func csv(l listPage[payment.Public]) (answer, error) {
 	return a, nil
 }
 
-// readFilters reads the filters of GET /transactions.
 func readFilters(c *call, assets Assets) (f filters, err error) {
 	q := c.query
 	for name := range q.values {
@@ -138,7 +137,7 @@ func readFilters(c *call, assets Assets) (f filters, err error) {
 	return f, err
 }
 
-// transactionsAt returns a page of the history, which may lag a little behind writes, or what is under a key.
+// transactionsAt returns a page of the history, which may lag a little behind writes, or the payment under a key.
 func transactionsAt(c *call, tables store.Store, at cursor) (list listPage[payment.Public], err error) {
 	f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: payment.Status(at.Status),
 		Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,

@@ -98,7 +98,6 @@ func (p *parser) value(depth int) (Value, error) {
 	return Value{Kind: Number, Text: string(p.data[start:p.at])}, nil
 }
 
-// text reads a string.
 func (p *parser) text() (string, error) {
 	start, escaped := p.at, false
 	for p.at++; p.data[p.at] != '"'; p.at++ {
@@ -119,7 +118,6 @@ func (p *parser) text() (string, error) {
 	return s, nil
 }
 
-// inside reads an object or array.
 func (p *parser) inside(object bool, depth int) (Value, error) {
 	v, names := Value{Kind: Array}, map[string]bool(nil)
 	if object {

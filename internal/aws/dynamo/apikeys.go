@@ -211,8 +211,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 		when:   "merchant_id = :m AND (attribute_not_exists(expires_at) OR expires_at > :at)",
 		values: attributes{":m": text(merchantID), ":at": text(instant(at))},
 	}, func(old attributes) error {
-		owner, _ := old[attrMerchantID].(*types.AttributeValueMemberS)
-		earlier = owner != nil && owner.Value == merchantID
+		earlier = textOf(old, attrMerchantID) == merchantID
 		return apikey.ErrNotFound
 	})}, puts...)...)
 	if !earlier {

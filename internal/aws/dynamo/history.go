@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -81,7 +81,7 @@ func pageOf[T any](ctx context.Context, s *Payments, buckets []bucket, from stor
 	found := make(map[string]T, len(items))
 	for _, item := range items {
 		if v, err := decode(item); err == nil && matches(v) {
-			found[item[attrPK].(*types.AttributeValueMemberS).Value] = v
+			found[textOf(item, attrPK)] = v
 		}
 	}
 	page = []T{}
@@ -209,11 +209,7 @@ func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n
 
 // positionOf reads the position of an entry of the index, or of the list of a reference.
 func positionOf(item attributes) (store.Position, error) {
-	sk, ok := item[attrListSK].(*types.AttributeValueMemberS)
-	if !ok {
-		sk, _ = item[attrSK].(*types.AttributeValueMemberS)
-	}
-	at, id, _ := strings.Cut(sk.Value, "#")
+	at, id, _ := strings.Cut(cmp.Or(textOf(item, attrListSK), textOf(item, attrSK)), "#")
 	createdAt, err := time.Parse(time.RFC3339Nano, at)
 	return store.Position{CreatedAt: createdAt, ID: payment.ID(id)}, err
 }
@@ -237,11 +233,10 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 
 // entryOf reads a payment, or the hash of a no-op.
 func entryOf(item attributes) (store.Entry, error) {
-	pk, _ := item[attrPK].(*types.AttributeValueMemberS)
-	if hash, noop := strings.CutPrefix(pk.Value, txPrefix); noop {
+	if hash, noop := strings.CutPrefix(textOf(item, attrPK), txPrefix); noop {
 		h, err := chain.ParseHash(hash)
 		if err != nil {
-			err = fmt.Errorf("%w: %s", store.ErrUnreadable, pk.Value)
+			err = fmt.Errorf("%w: %s", store.ErrUnreadable, txPrefix+hash)
 		}
 		return store.Entry{Noop: h}, err
 	}

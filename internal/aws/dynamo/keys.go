@@ -149,7 +149,6 @@ const duePK = "due"
 
 func proposalsPK(merchant, mode string) string { return "proposals#" + merchant + "#" + mode }
 
-// placeKey is the key of a proposal in its merchant's list.
 func placeKey(p proposal.Proposal) primaryKey {
 	return pair(proposalsPK(p.Payment.Merchant, p.Payment.Mode), listSK(p.CreatedAt, string(p.Payment.ID)))
 }

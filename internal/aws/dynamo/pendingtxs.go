@@ -39,7 +39,6 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	}, s.putReference(p))...)
 }
 
-// putReference puts p into the list of its reference, if it has one.
 func (s *Payments) putReference(p payment.Payment) []write {
 	if p.Reference == "" {
 		return nil

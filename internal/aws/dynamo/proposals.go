@@ -66,8 +66,8 @@ func (s *Payments) Proposal(ctx context.Context, id payment.ID) (proposal.Propos
 
 func decodeProposal(item attributes) (p proposal.Proposal, err error) {
 	of, err := decodePayment(item)
-	if stored, ok := item["proposal"].(*types.AttributeValueMemberS); ok && err == nil {
-		if err = json.Unmarshal([]byte(stored.Value), &p); err != nil {
+	if stored := textOf(item, "proposal"); stored != "" && err == nil {
+		if err = json.Unmarshal([]byte(stored), &p); err != nil {
 			err = fmt.Errorf("%w: the proposal of %s: %w", store.ErrUnreadable, of.ID, err)
 		}
 	}
@@ -117,9 +117,8 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []sto
 		if err != nil || len(due) == limit {
 			return due, err
 		}
-		pk, _ := item[attrPK].(*types.AttributeValueMemberS)
 		position, err := positionOf(item)
-		if parts := strings.Split(pk.Value, "#"); err == nil && len(parts) == 3 {
+		if parts := strings.Split(textOf(item, attrPK), "#"); err == nil && len(parts) == 3 {
 			due = append(due, store.DueProposal{Merchant: parts[1], Mode: parts[2], ID: position.ID, Since: position.CreatedAt})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -14,6 +15,14 @@ import (
 
 // errMissing reports a required attribute that an item lacks, or an attribute that contradicts the item's others.
 var errMissing = errors.New("missing or inconsistent")
+
+// textOf returns the text of an attribute, empty if the item has none of that name.
+func textOf(item attributes, name string) string {
+	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
 
 // A reader turns attributes into values and collects errors: one log line names every damaged attribute of an item.
 type reader struct{ errs []error }

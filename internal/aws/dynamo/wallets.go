@@ -59,10 +59,10 @@ func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
 // unmoved judges the registration that is not in the state from which it was to move.
 func unmoved(to wallet.State) func(attributes) error {
 	return func(stored attributes) error {
-		switch is, _ := stored[attrState].(*types.AttributeValueMemberS); {
-		case is == nil:
+		switch textOf(stored, attrState) {
+		case "":
 			return wallet.ErrUnknown
-		case is.Value == string(to):
+		case string(to):
 			return nil
 		default:
 			return store.ErrChanged
@@ -95,7 +95,7 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 	maps.Copy(record.values, values)
 	already := func(stored attributes) error {
 		err := unmoved(state)(stored)
-		if is, _ := stored[attrAssigned].(*types.AttributeValueMemberS); err == nil && (is == nil) != (merchant == "") || is != nil && is.Value != merchant {
+		if err == nil && textOf(stored, attrAssigned) != merchant {
 			err = store.ErrChanged
 		}
 		return err

@@ -60,7 +60,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 		call("eth_getTransactionCount", &mined, wallet.String(), at),
 		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
 	}
-	if !n.gas.NoEther {
+	if !n.config.Gas.NoEther {
 		calls = append(calls, call("eth_getBalance", &gas, wallet.String(), at))
 	}
 	calls, err := n.batch(ctx, calls...)

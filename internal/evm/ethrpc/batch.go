@@ -41,9 +41,9 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 	var refused error // of the last request, if it exceeded the rate
 	for len(waiting) > 0 {
 		size = n.pace.most(min(len(waiting), size))
-		began := n.now()
+		began := n.config.Now()
 		turn, ok := n.pace.turn(size, left, yields)
-		if left -= turn; !ok || turn > 0 && n.wait(ctx, turn) != nil {
+		if left -= turn; !ok || turn > 0 && n.config.Wait(ctx, turn) != nil {
 			if n.pace.answers() {
 				refused = chain.ErrBusy
 			}
@@ -78,7 +78,7 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 				after, wait = wait, 2*wait
 				if yields { // payments need not wait, too
 					left, after = left-after, 0
-					_ = n.wait(ctx, wait/2) // if ctx ends, the next request fails
+					_ = n.config.Wait(ctx, wait/2) // if ctx ends, the next request fails
 				}
 			}
 			n.pace.note(began, 0, true, after)
@@ -120,17 +120,17 @@ var errRate = errors.New("node limits its rate")
 // lowered: what the node refused may have been their rate.
 func (n *Node) grow(calls int) {
 	size, shrunk := n.size.Load(), n.shrunk.Load()
-	if int64(calls) > size && size < maxBatch && n.now().UnixNano()-shrunk > int64(regrow) &&
-		n.shrunk.CompareAndSwap(shrunk, n.now().UnixNano()) {
+	if int64(calls) > size && size < maxBatch && n.config.Now().UnixNano()-shrunk > int64(regrow) &&
+		n.shrunk.CompareAndSwap(shrunk, n.config.Now().UnixNano()) {
 		n.size.Store(min(maxBatch, 2*size))
 	}
 }
 
 func (n *Node) shrink(ctx context.Context, size int) {
-	n.shrunk.Store(n.now().UnixNano())
+	n.shrunk.Store(n.config.Now().UnixNano())
 	for old := n.size.Load(); int64(size) < old; old = n.size.Load() {
 		if n.size.CompareAndSwap(old, int64(size)) {
-			n.log.InfoContext(ctx, "node takes smaller batches", "node", n.host, "calls", size)
+			n.config.Log.InfoContext(ctx, "node takes smaller batches", "node", n.host, "calls", size)
 		}
 	}
 }
@@ -190,7 +190,7 @@ var (
 // request posts several calls as a batch, and a single call alone: some gateways refuse batches of
 // some methods. It returns how long the node wants to be left alone, or 0.
 func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	ctx, cancel := context.WithTimeout(ctx, n.config.Timeout)
 	defer cancel()
 	return n.post(ctx, calls)
 }

@@ -55,12 +55,12 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 // Fees implements chain.Node. Calls within a second share an answer. Without a tip, it takes the last block's median.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	asked := n.market.DoChan("", func() (any, error) {
-		if kept := n.kept.Load(); kept != nil && n.now().Sub(kept.at) < time.Second {
+		if kept := n.kept.Load(); kept != nil && n.config.Now().Sub(kept.at) < time.Second {
 			return kept.Market, nil
 		}
 		market, err := n.fees(context.WithoutCancel(ctx)) // others wait for it too
 		if err == nil {
-			n.kept.Store(&quoted{market, n.now()})
+			n.kept.Store(&quoted{market, n.config.Now()})
 		}
 		return market, err
 	})
@@ -85,7 +85,7 @@ func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 		call("eth_feeHistory", &history, "0x1", "latest", []int{}),
 	}
 	var l1, operator hexutil.Bytes
-	if n.l1Fee {
+	if n.config.L1Fee {
 		calls = append(calls, oracleCall(&l1, l1FeeCall, chain.QuotedSize))
 		calls = append(calls, oracleCall(&operator, operatorFeeCall, chain.QuotedGas))
 	}
@@ -105,7 +105,7 @@ func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 		// that it can be higher (EIP-1559, BASE_FEE_MAX_CHANGE_DENOMINATOR).
 		market.BaseFee = market.BaseFee.ScaleUp(9, 8)
 	}
-	if n.l1Fee {
+	if n.config.L1Fee {
 		if market.L1Fee, err = l1Fee(l1, operator); err != nil {
 			return chain.Market{}, fmt.Errorf("reading fees: %w", err)
 		}

@@ -40,17 +40,11 @@ type Config struct {
 // Its first request also queries the chain id. If it is another chain's, every later call returns chain.ErrWrongChain,
 // as long as the process lives. Errors do not name the node: callers of several nodes add String.
 type Node struct {
+	config  Config // with its defaults
 	host    string
-	chainID uint64
-	l1Fee   bool
-	gas     chain.GasRule
-	timeout time.Duration
 	client  *http.Client
 	url     string
 	secrets secrets
-	log     *slog.Logger
-	wait    func(context.Context, time.Duration) error
-	now     func() time.Time
 	pace    pace
 	size    atomic.Int64          // the most calls of one request
 	shrunk  atomic.Int64          // when it last changed, in nanoseconds since 1970
@@ -85,12 +79,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if config.Now == nil {
 		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
-	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, gas: config.Gas,
-		timeout: cmp.Or(config.Timeout, 10*time.Second),
-		client:  clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
-		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
-	}
+	config.Timeout, config.Log = cmp.Or(config.Timeout, 10*time.Second), cmp.Or(config.Log, slog.Default())
+	n := &Node{config: config, host: u.Host, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		pace: pace{now: config.Now}}
 	n.size.Store(maxBatch)
 	n.span.Store(maxSpan)
 	return n, nil
@@ -160,20 +151,20 @@ func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
 		return fmt.Errorf("eth_chainId: %w", err)
 	}
-	if got, ok := id.Uint64(); ok && got == n.chainID {
+	if got, ok := id.Uint64(); ok && got == n.config.ChainID {
 		n.right.Store(true)
 		return nil
 	}
-	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
+	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.config.ChainID)
 	n.wrong.Store(&err)
 	return err
 }
 
 // warn logs a message about the node, at most once a minute.
 func (n *Node) warn(ctx context.Context, message string, args ...any) {
-	now := n.now()
+	now := n.config.Now()
 	if last, ok := n.warned.Swap(message, now); !ok || now.Sub(last.(time.Time)) >= time.Minute {
-		n.log.WarnContext(ctx, message, append([]any{"node", n.host}, args...)...)
+		n.config.Log.WarnContext(ctx, message, append([]any{"node", n.host}, args...)...)
 	} else {
 		n.warned.Store(message, last)
 	}

@@ -42,7 +42,7 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 
 func (n *Node) movesFees(l chain.Log) bool {
 	t, ok := l.Transfer()
-	return ok && n.gas.Moves(t)
+	return ok && n.config.Gas.Moves(t)
 }
 
 // BlockHashes implements chain.Node. It returns the readable hashes with the error of the others.

@@ -46,7 +46,7 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 		err := n.each(ctx, call("eth_getLogs", &logs, logFilter{hexOf(first), hexOf(end), coin.String(), chain.TransferTopics(wallets)}))
 		if err != nil && end > first && ctx.Err() == nil {
 			n.span.Store((end - first + 1) / 2)
-			n.log.InfoContext(ctx, "node takes shorter ranges of logs", "node", n.host, "blocks", n.span.Load(), "err", err)
+			n.config.Log.InfoContext(ctx, "node takes shorter ranges of logs", "node", n.host, "blocks", n.span.Load(), "err", err)
 			continue
 		}
 		if err == nil && logs == nil { // null, which is no list
@@ -54,7 +54,7 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 		}
 		for i := 0; i < len(logs) && err == nil; i++ {
 			var found chain.LoggedTransfer
-			if found, err = transferOf(logs[i], coin, wallets, first, end); err == nil && !found.Amount.IsZero() && !n.gas.Moves(found.Transfer) {
+			if found, err = transferOf(logs[i], coin, wallets, first, end); err == nil && !found.Amount.IsZero() && !n.config.Gas.Moves(found.Transfer) {
 				all = append(all, found)
 			}
 		}
@@ -111,7 +111,7 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 			continue
 		}
 		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount, Data: string(a.Data),
-			Block: uint64(*a.Block), Signed: a.signed(n.chainID)}
+			Block: uint64(*a.Block), Signed: a.signed(n.config.ChainID)}
 		if a.To != nil {
 			tx.To = token.Address(*a.To)
 		}

@@ -210,7 +210,6 @@ func (d sending) barred(r payment.Request, approved bool, unready error) error {
 	return cmp.Or(unready, d.refused)
 }
 
-// expired reports whether the request may begin nothing any more.
 func (d sending) expired() bool {
 	return !d.notAfter.IsZero() && d.Now().Unix() > d.notAfter.Unix() || !d.ends.IsZero() && !d.Now().Before(d.ends)
 }

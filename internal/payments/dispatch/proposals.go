@@ -83,7 +83,7 @@ func (s *Proposals) Propose(ctx context.Context, p proposal.Proposal, r payment.
 	return s.publish(ctx, p), false, nil
 }
 
-// answer answers a request for p with what is stored under its key.
+// answer answers a request for p with the proposal that its key holds.
 func answer(p, stored proposal.Proposal) (proposal.Proposal, bool, error) {
 	switch of := stored.Payment; {
 	case !of.Proposal && of.State == payment.Prepared:
@@ -208,7 +208,7 @@ func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
 	return nil
 }
 
-// change stores what do makes of a proposal, again whenever another process was faster, and publishes its event.
+// change stores the result of do, again whenever another process was faster, and publishes its event.
 func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do func(proposal.Proposal) (proposal.Proposal, error)) (
 	proposal.Proposal, error) {
 	for range changes {

@@ -15,8 +15,8 @@ import (
 // isRefusal reports whether a wallet, or the request's time, refused the reservation, so that nothing was reserved. After
 // any other error a reservation may exist.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap, wallet.ErrCeiling, wallet.ErrToken,
-		wallet.ErrGas, errNoKey, ErrExpired}
+	refusals := []error{wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap,
+		wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, errNoKey, ErrExpired}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// A release is what a sending of a proposal has beside its request. The zero release is none.
+// A release holds the terms of a sending that releases a proposal. The zero release is none.
 type release struct {
 	ends    time.Time // nothing is begun then or later
 	due     time.Time // repeat guards look back from there
@@ -62,7 +62,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 	return int(signed.Load()), oldest, nil
 }
 
-// lookAfter does what is due of a proposal, and reports whether its payment is signed now.
+// lookAfter releases, ends or announces a due proposal, and reports whether its payment is signed now.
 func (s *Proposals) lookAfter(ctx context.Context, id payment.ID) (signed bool, err error) {
 	p, err := s.Store.Proposal(ctx, id)
 	if err != nil {

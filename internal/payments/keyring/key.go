@@ -71,7 +71,6 @@ func keyOf(b []byte) (Key, error) {
 	}, nil
 }
 
-// addressOf returns the account that a public key's owner controls.
 func addressOf(key *secp256k1.PublicKey) token.Address {
 	point := key.SerializeUncompressed() // 4, x, y
 	return token.Address(crypto.Keccak256(point[1:])[12:])

@@ -183,7 +183,8 @@ func (s cancelling) Proposal(ctx context.Context, id payment.ID) (proposal.Propo
 // never once more; one that is cancelled before differs.
 func TestRecoverProposals(t *testing.T) {
 	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
-		"cancelled": payment.Cancelled, "cancelled meanwhile": payment.Cancelled, "another amount": payment.Confirmed, "another asset": payment.Confirmed, "a batch": payment.Confirmed} {
+		"cancelled": payment.Cancelled, "cancelled meanwhile": payment.Cancelled, "another amount": payment.Confirmed,
+		"another asset": payment.Confirmed, "a batch": payment.Confirmed} {
 		t.Run(name, func(t *testing.T) {
 			c, keys, tables, r, mine := world(t, 1e12)
 			amount := token.Units(7)

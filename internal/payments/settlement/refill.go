@@ -37,7 +37,9 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	if is, _ := s.judgeFinal(ctx, heads, &known, 0); is != kept {
 		return report, nil
 	}
-	active := slices.DeleteFunc(wallets.Working(true), func(r wallet.Registration) bool { return r.State != wallet.Active && r.State != wallet.Assigned })
+	active := slices.DeleteFunc(wallets.Working(true), func(r wallet.Registration) bool {
+		return r.State != wallet.Active && r.State != wallet.Assigned
+	})
 	var mu sync.Mutex
 	err = abreast(active, func(registered wallet.Registration) error {
 		p := &pass{round: &round{Settler: s, Nodes: nodes, Rules: rules}, registered: registered}
@@ -59,7 +61,8 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 
 // refill requests each asset of which enough nodes leave the wallet less than the stack's mark. Tied-up amounts that
 // are not known count as none: it rather asks too late. A paused wallet gets nothing unless it is out of gas, since
-// somebody else may have its key. A merchant's own wallet gets no coins. Nor does a wallet with more transactions on the chain than in the tables.
+// somebody else may have its key, nor does one with more transactions on the chain than in the tables. A merchant's own
+// wallet gets no coins.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	mined := p.Nodes.Mined(p.views)
