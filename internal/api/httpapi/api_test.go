@@ -354,6 +354,10 @@ var steps = map[string]func(*api){
 	"the proposal is released":   (*api).released,
 	"its release is begun":       func(a *api) { a.begun() },
 	"its release was refused":    (*api).refusedRelease,
+	"a wallet of its own": func(a *api) {
+		must.OK(a, a.payments.Register(a.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: token.Address{0x77}},
+			Token: asset.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: a.merchant}))
+	},
 	"a thousand proposals": func(a *api) {
 		for i := range proposal.MaxOpen {
 			p := proposal.New(proposal.Proposal{}, payment.Request{Merchant: a.merchant, Mode: "test",
