@@ -149,37 +149,6 @@ func TestOneNodeLies(t *testing.T) {
 	}
 }
 
-// More than half of the configured nodes confirm a payment, and nothing but all of
-// them fails one: a merchant who hears that nothing was paid pays again.
-func TestOneNodeIsSilent(t *testing.T) {
-	for nodes := 1; nodes <= 5; nodes++ {
-		for down := 0; down < nodes; down++ {
-			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
-				func(s *simulation.Scenario) {
-					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
-					s.Pay("client", order(0))
-					s.Pay("client", order(1))
-					for _, n := range s.Chain.Nodes[nodes-down:] {
-						n.Down = true
-					}
-					s.Elapse(5 * time.Minute)
-					paid, unpaid := payment.Committed, payment.Committed
-					if 2*(nodes-down) > nodes {
-						paid = payment.Confirmed
-					}
-					if down == 0 {
-						unpaid = payment.Failed
-					}
-					s.IsState(order(0), paid)
-					s.IsState(order(1), unpaid)
-					s.Chain.Each((*fakechain.Node).Heal)
-					s.After(3*time.Minute, order(0), payment.Confirmed)
-					s.IsState(order(1), payment.Failed)
-				})
-		}
-	}
-}
-
 // A node is down for hours, as large providers' nodes have been. Under the quorum "answering" a payment is confirmed
 // once the node has been silent for five minutes, in which ten processes have settled. Of two nodes, the remaining node
 // decides alone; of three, two must agree. Nothing fails without all nodes, and a node that gives any answer counts.

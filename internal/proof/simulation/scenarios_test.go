@@ -152,19 +152,3 @@ func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome,
 		}
 	}
 }
-
-// A request that waits until its time has passed begins nothing; the next one pays, once.
-func TestNothingBeginsAfterItsTime(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		o := order(0)
-		o.Patience = 2 * time.Second
-		answers := s.Begin("slow", 0, o, "Create", scheduler.Freeze)
-		s.Elapse(6 * time.Second)
-		s.Thaw()
-		if a := s.Await(answers); !errors.Is(a.Err, dispatch.ErrExpired) {
-			s.T.Errorf("a request whose time has passed: %v", a.Err)
-		}
-		s.Pay("client", o)
-		s.Elapse(time.Minute)
-	})
-}
