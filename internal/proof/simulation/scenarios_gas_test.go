@@ -77,24 +77,6 @@ func TestGasLimitIsTooLow(t *testing.T) {
 	}
 }
 
-// The price rises beyond the wallet's ether. No attempt costs more than the wallet has: no node takes an attempt that
-// the wallet cannot pay, and a payment that could wait for a better price would wait for a top-up.
-func TestBumpsThatTheWalletCanPay(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(40_000_000))
-		s.Halted = true
-		s.Pay("client", order(0))
-		s.Chain.Each((*fakechain.Node).Forget)
-		s.Chain.BaseFee = spike
-		s.Elapse(20 * time.Minute)
-		s.Chain.BaseFee, s.Halted = unit(400), false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-		s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
-		s.Chain.BaseFee = quiet
-	})
-}
-
 // Runs die before the record has a bump's cost, so two payments are bumped by the same ether, at a
 // price that the node asks for a while. Once the first has paid, the second follows the market down
 // as soon as the wallet can pay that, and waits for no top-up.
@@ -144,48 +126,6 @@ func TestL1FeeIsReserved(t *testing.T) {
 	})
 }
 
-// Transfers are executed within the gas of one to a stranger. A recipient that costs more, and a fork that makes all
-// cost more, are estimated and paid; one for whom the token returns false is refused. A node that lets every call pass
-// fails its own payments, as one whose estimates are too low does, and makes no other node's cheaper.
-func TestTransfersByCall(t *testing.T) {
-	warm := func(s *simulation.Scenario) {
-		payFirst(s, "client", 3)
-	}
-	for name, run := range map[string]func(s *simulation.Scenario){
-		"a dear recipient": func(s *simulation.Scenario) {
-			s.Chain.Dear[order(3).To] = 400_000
-			s.Is("gas", s.Pay("client", order(3)).Tx.Gas, chain.GasLimit(450_000))
-		},
-		"a fork": func(s *simulation.Scenario) {
-			s.Chain.L1Gas = 100_000
-			s.Is("gas", s.Pay("client", order(3)).Tx.Gas, chain.GasLimit(150_000))
-		},
-		"a node that is blind": func(s *simulation.Scenario) {
-			s.Chain.Nodes[0].Blind = true
-			s.Elapse(14 * time.Second)
-			s.Pay("client", order(4))
-			s.Elapse(time.Second)
-			s.Pay("client", order(5)) // and the worst case again
-			s.Is("enough gas", s.Pay("client", order(3)).Tx.Gas > chain.GasLimit(50_000), true)
-		},
-	} {
-		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
-			warm(s)
-			run(s)
-			s.After(3*time.Minute, order(3), payment.Confirmed)
-		})
-	}
-	for _, cold := range []bool{true, false} {
-		perform(t, fmt.Sprint("false, to a process that is cold: ", cold), simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Chain.Recipients[order(3).To] = fakechain.ReturnsFalse
-			if !cold {
-				warm(s)
-			}
-			s.Is("refused", s.Ask("client", order(3)).Refused(), true)
-		})
-	}
-}
-
 // tokenGas are chains whose gas is the token, by the rule of Arc and by that of Tempo.
 var tokenGas = map[string]fakechain.Rule{"to the wei": {Unit: 1_000_000}, "in whole units": {Unit: 1_000_000, Whole: true}}
 
@@ -232,22 +172,6 @@ func TestBumpsOutOfTheSameBalance(t *testing.T) {
 	}
 }
 
-// A nonce that its payment left is used up out of the token's balance.
-func TestNoopOutOfTheSameBalance(t *testing.T) {
-	for name, rule := range tokenGas {
-		setup := pair
-		setup.Gas = rule
-		perform(t, name, setup, func(s *simulation.Scenario) {
-			first, _ := moved(s)
-			s.Thaw()
-			s.Elapse(5 * time.Minute)
-			s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
-			// 21,000 gas at 110 wei.
-			s.Is("what the no-op left", s.Record(first).Balance, unit(1_000_000-3))
-		})
-	}
-}
-
 // A transfer of all leaves its own gas behind, and there is no ether to move. A call without any goes on.
 func TestSweepLeavesItsGas(t *testing.T) {
 	for name, rule := range tokenGas {
@@ -263,22 +187,6 @@ func TestSweepLeavesItsGas(t *testing.T) {
 			}
 			s.Is("at most two fees are left", s.Record(0).Balance.Less(unit(2*mostGas)), true)
 			s.Is("and not nothing", s.Record(0).Balance.IsZero(), false)
-		})
-	}
-}
-
-// A guard contract keeps a recipient's coins (Tempo, TIP-1028): the transfer succeeds, and its
-// log names the guard. The coins are gone, so neither a payment nor a batch is "nothing was paid".
-func TestCoinsGoToAGuard(t *testing.T) {
-	for name, o := range map[string]oracle.Order{"payment": order(0), "batch": batch(0)} {
-		perform(t, name, simulation.Setup{Gas: tokenGas["in whole units"]}, func(s *simulation.Scenario) {
-			s.Chain.Recipients[order(0).To] = fakechain.Guarded
-			s.Pay("client", o)
-			s.After(3*time.Minute, o, payment.Failed)
-			s.Is("why", codeOf(s.Payment(o)), payment.AmountDiffers)
-			s.Pay("client", o) // the same payment, as it ended
-			s.Elapse(3 * time.Minute)
-			s.Is("transactions", s.Chain.Account(fakechain.Wallet(0), 0).Nonce, uint64(1))
 		})
 	}
 }

@@ -2,11 +2,9 @@ package simulation_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
@@ -35,21 +33,6 @@ func TestGuardUnderFaults(t *testing.T) {
 			s.Elapse(5 * time.Minute)
 			s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
 		})
-}
-
-// A server dies between creating a payment and reserving its nonce: the other agent pays within a minute, and then
-// nobody pays for the first.
-func TestGuardOfADeadRequest(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Begin("dead", 0, bill("a"), "Reserve", scheduler.KillBefore)
-		s.IsState(bill("a"), payment.Prepared)
-		s.Is("at once", errors.Is(s.Ask("early", bill("b")).Err, dispatch.ErrSimilarPending), true)
-		s.StartRival("client", bill("b"), 8, false)
-		s.After(time.Minute, bill("b"), payment.Committed)
-		_, similar := errors.AsType[*dispatch.SimilarError](s.Ask("late", bill("a")).Err)
-		s.Is("the first, asked for again, is refused", similar, true)
-		s.IsState(bill("a"), "")
-	})
 }
 
 // The tables are restored to a copy in which a payment is begun that the chain has: no agent takes its place, neither

@@ -94,21 +94,6 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	}
 }
 
-// A receipt that is null proves nothing. Exchanges that took "not found" for "not paid" and paid again lost money for
-// it (Mt. Gox, February 2014: discards were looked up by an id that had changed).
-func TestReceiptNullFor45Minutes(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.Chain.Each(func(n *fakechain.Node) { n.NullReceipts = true }) // the count says mined, the index says nothing
-		s.After(45*time.Minute, order(0), payment.Committed)
-		s.Is("paused", s.Record(0).Paused, "")
-		s.Chain.Nodes[0].NullReceipts = false
-		s.After(5*time.Minute, order(0), payment.Committed) // the other has the block, and no receipt
-		s.Chain.Nodes[1].NullReceipts = false
-		s.After(2*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
 // On one node's branch the transfer reverted, so that its coins are still there. They are
 // promised to no other payment, whichever node is asked first.
 func TestBalanceOnAnotherFork(t *testing.T) {
@@ -160,65 +145,6 @@ func TestOneNodeLies(t *testing.T) {
 						s.IsState(order(1), payment.Failed)
 					})
 			}
-		}
-	}
-}
-
-// One of two nodes counts transactions that do not exist. No wallet reserves a nonce or uses one up; pending
-// payments end by both nodes. Once that node is right, or replaced, the wallets are resumed. One of three nodes
-// shows no such transaction, and stops nothing.
-func TestOneNodeCountsTooMany(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Nodes: 3, Wallets: 2}, func(s *simulation.Scenario) {
-		s.Chain.Nodes[1].Counts = 1_000
-		s.Pay("client", order(0))
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		s.Pay("early", order(1))
-		s.Is("suspect", s.Record(0).Suspect(), false)
-	})
-	simulation.Perform(t, simulation.Setup{Nodes: 2, Wallets: 2}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.Chain.Nodes[1].Counts = 1_000
-		s.After(5*time.Minute, order(0), payment.Confirmed)
-		s.Is("refused", s.Ask("early", order(1)).Refused(), true)
-		s.Chain.Nodes[1].Heal()
-		s.Elapse(time.Minute)
-		for n := range 2 {
-			s.Is("suspect", s.Record(n).Suspect(), true)
-			s.Is("nonces used up", s.Record(n).NextNonce <= 1, true)
-			s.Resume(n)
-		}
-		s.Pay("client", order(1))
-		s.After(5*time.Minute, order(1), payment.Confirmed)
-	})
-}
-
-// More than half of the configured nodes confirm a payment, and nothing but all of
-// them fails one: a merchant who hears that nothing was paid pays again.
-func TestOneNodeIsSilent(t *testing.T) {
-	for nodes := 1; nodes <= 5; nodes++ {
-		for down := 0; down < nodes; down++ {
-			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
-				func(s *simulation.Scenario) {
-					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
-					s.Pay("client", order(0))
-					s.Pay("client", order(1))
-					for _, n := range s.Chain.Nodes[nodes-down:] {
-						n.Down = true
-					}
-					s.Elapse(5 * time.Minute)
-					paid, unpaid := payment.Committed, payment.Committed
-					if 2*(nodes-down) > nodes {
-						paid = payment.Confirmed
-					}
-					if down == 0 {
-						unpaid = payment.Failed
-					}
-					s.IsState(order(0), paid)
-					s.IsState(order(1), unpaid)
-					s.Chain.Each((*fakechain.Node).Heal)
-					s.After(3*time.Minute, order(0), payment.Confirmed)
-					s.IsState(order(1), payment.Failed)
-				})
 		}
 	}
 }

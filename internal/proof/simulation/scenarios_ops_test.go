@@ -17,26 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// An issuer freezes a wallet, as Circle and Tether do. The other wallet pays while it
-// has nonces, and no payment is moved to the frozen one, where it would revert.
-func TestWalletBlockedByTheToken(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Chain.Blocked[fakechain.Wallet(0)] = true
-		for n := range 4 {
-			s.Is("the other wallet pays", s.Pay("client", order(n)).Wallet, fakechain.Wallet(1))
-		}
-		s.Is("its window is full", s.Ask("client", order(4)).Refused(), true)
-		s.Halted = false
-		s.Elapse(6 * time.Minute)
-		areConfirmed(s, 4)
-		s.Pay("client", order(4))
-		s.Is("paused", s.Record(0).Paused, "blocked: the token pays nobody from it")
-		s.Chain.Blocked[fakechain.Wallet(0)] = false
-		s.Resume(0)
-	})
-}
-
 // A merchant floods: its payments use their merchant cap and no more, so that
 // another merchant pays. A replay is answered all the same, and a crash of a handler
 // or of a run that recounts holds the merchant up for no more than a round.
@@ -273,33 +253,6 @@ func TestWindowIsLowered(t *testing.T) {
 		s.Elapse(3 * time.Minute)
 		s.Pay("client", order(6))
 	})
-}
-
-// The service that signs is down for ten minutes. At most the reservation of the request
-// that found out is held; the others are refused, and the wallet in a secret pays on.
-func TestKeyServiceDown(t *testing.T) {
-	for wallets, paid := range map[int]int{1: 0, 2: 5} {
-		perform(t, fmt.Sprint(wallets, " wallets"), simulation.Setup{Remote: 1, Wallets: wallets}, func(s *simulation.Scenario) {
-			s.Begin("unlucky", 0, order(0), "Sign", scheduler.FailBefore)
-			s.Begin("dies", 0, order(9), "Reserve", scheduler.KillBefore)
-			s.On("", "Ready", 0, scheduler.FailBefore)
-			s.On("", "Sign", 0, scheduler.FailBefore)
-			for n := range 5 {
-				a := s.Ask("client", order(n+1))
-				s.Is(fmt.Sprint("payment ", n, " is made: ", a.Err), a.Err == nil, paid > n)
-				s.Is("it is refused", a.Refused(), paid <= n)
-			}
-			s.Elapse(10 * time.Minute)
-			for range 2 {
-				s.Is("another wallet pays a payment that had a wallet before", s.Ask("again", order(9)).Err == nil, wallets > 1)
-			}
-			s.Is("reservations", len(s.Record(0).Reservations) <= 1, true)
-			s.Off("Ready")
-			s.Off("Sign")
-			s.Elapse(2 * time.Minute)
-			s.Pay("client", order(0))
-		})
-	}
 }
 
 // An operator retires a wallet, and its key is stolen afterwards: the thief sends a thousand transactions from it. No

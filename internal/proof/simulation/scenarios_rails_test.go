@@ -36,20 +36,6 @@ func TestOneKeyForTwoAssets(t *testing.T) {
 	}
 }
 
-// A dead rail holds nobody up, nor a process that starts beside it.
-func TestAnotherRailIsDown(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Rails: 2}, func(s *simulation.Scenario) {
-		s.Pay("a", order(0))
-		s.Pay("b", elsewhere(order(1)))
-		s.Elapse(time.Hour)
-		s.ChainOf(1).Each(func(n *fakechain.Node) { n.Down = true })
-		s.Elapse(time.Hour)
-		s.Restart(0)
-		s.Pay("c", order(2))
-		s.Is("the same key", errors.Is(s.Ask("d", elsewhere(order(2))).Err, dispatch.ErrKeyReused), true)
-	})
-}
-
 // restored pays a payment on each rail, copies the tables, pays another on the second rail, and takes the tables back
 // to the copy. Nobody notices.
 func restored(s *simulation.Scenario, down, same bool) {

@@ -79,50 +79,6 @@ func TestBatchUnderFaults(t *testing.T) {
 		})
 }
 
-// A recipient is blacklisted between the simulation and the block: nobody is paid, and the
-// others are under another key.
-func TestBatchIsAllOrNothing(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Pay("client", batch(0))
-		s.Chain.Recipients[other(0)] = fakechain.Reverts
-		s.Halted = false
-		s.After(4*time.Minute, batch(0), payment.Failed)
-		s.Is("why", codeOf(s.Payment(batch(0))), payment.ExecutionReverted)
-		s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(0))
-		again := batch(0)
-		again.Key = "again"
-		refused := s.Ask("client", again)
-		s.Is("the same again", errors.Is(refused.Err, dispatch.ErrRecipient), true)
-		others := order(0).Batched(again.Entries[1])
-		others.Key = "others"
-		s.Pay("client", others)
-		s.After(4*time.Minute, others, payment.Confirmed)
-	})
-}
-
-// A wallet whose coins the contract may not spend pays no batch, and goes on to pay all else.
-func TestBatchOfAnUnapprovedWallet(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
-		s.Chain.Approved = map[token.Address]bool{fakechain.Wallet(1): true}
-		for n := range 4 {
-			s.Is("paid by", s.Pay("client", batch(n)).Wallet, fakechain.Wallet(1))
-			s.Elapse(2 * time.Minute)
-		}
-		s.Chain.Approved = map[token.Address]bool{}
-		for range 8 {
-			s.Is("refused", errors.Is(s.Ask("client", batch(4)).Err, dispatch.ErrUnavailable), true)
-			s.Elapse(time.Minute)
-		}
-		by := map[token.Address]bool{}
-		for n := 5; n < 15; n++ {
-			by[s.Pay("client", order(n)).Wallet] = true
-			s.Elapse(time.Minute)
-		}
-		s.Is("wallets that pay", len(by), 2)
-	})
-}
-
 // The tables are lost with batches that are mined. The chain tells their entries, and a
 // retry is answered with the batch that was made.
 func TestLostBatches(t *testing.T) {
@@ -195,20 +151,4 @@ func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome,
 			perform(t, fmt.Sprintf("%s %s", effect, o), simulation.Setup{}, func(s *simulation.Scenario) { scenario(s, effect, o) })
 		}
 	}
-}
-
-// A request that waits until its time has passed begins nothing; the next one pays, once.
-func TestNothingBeginsAfterItsTime(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		o := order(0)
-		o.Patience = 2 * time.Second
-		answers := s.Begin("slow", 0, o, "Create", scheduler.Freeze)
-		s.Elapse(6 * time.Second)
-		s.Thaw()
-		if a := s.Await(answers); !errors.Is(a.Err, dispatch.ErrExpired) {
-			s.T.Errorf("a request whose time has passed: %v", a.Err)
-		}
-		s.Pay("client", o)
-		s.Elapse(time.Minute)
-	})
 }
