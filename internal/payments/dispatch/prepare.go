@@ -63,20 +63,14 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 // possible returns the rail's wallets, or an error unless r may be paid by its form: ErrOwnWallet if a recipient is a
 // wallet of any rail, also a retired one, whose key may be lost or public; or ErrNoBatches.
 func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Registry, error) {
-	others, err := d.others(ctx)
-	all := make([]wallet.Registry, 1+len(others))
-	var reads errgroup.Group
-	for i, o := range append([]*Dispatcher{d.Dispatcher}, others...) {
-		age := o.registryAge()
-		if i == 0 {
-			age = d.registryAge()
-		}
-		reads.Go(func() (err error) {
-			all[i], err = o.registry(ctx, age)
-			return err
-		})
+	wallets, err := d.registry(ctx, d.registryAge())
+	all := []wallet.Registry{wallets}
+	others, failed := d.others(ctx)
+	for _, o := range others { // of which each remembers its registry
+		registry, unread := o.registry(ctx, o.registryAge())
+		all, failed = append(all, registry), cmp.Or(failed, unread)
 	}
-	if err := cmp.Or(err, reads.Wait()); err != nil {
+	if err = cmp.Or(err, failed); err != nil {
 		return nil, errors.Join(ErrUnavailable, err)
 	}
 	for i, e := range r.Outputs() {
@@ -89,7 +83,7 @@ func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Regist
 	if r.Entries != nil && d.BatchContract.IsZero() {
 		return nil, ErrNoBatches
 	}
-	return all[0], nil
+	return wallets, nil
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless r's payments may have the amount.
