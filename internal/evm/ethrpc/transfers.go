@@ -54,7 +54,8 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 		}
 		for i := 0; i < len(logs) && err == nil; i++ {
 			var found chain.LoggedTransfer
-			if found, err = transferOf(logs[i], coin, wallets, first, end); err == nil && !found.Amount.IsZero() && !n.config.Gas.Moves(found.Transfer) {
+			found, err = transferOf(logs[i], coin, wallets, first, end)
+			if err == nil && !found.Amount.IsZero() && !n.config.Gas.Moves(found.Transfer) {
 				all = append(all, found)
 			}
 		}

@@ -304,7 +304,8 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := d.Approve(t.Context(), owner, other, checker, anyAsset)
-		if p := must.Get(dispatch.FindProposal(t.Context(), d.Store, owner, other))(t); !errors.Is(err, proposal.ErrBeginning) || p.Payment.State != payment.Proposed {
+		p := must.Get(dispatch.FindProposal(t.Context(), d.Store, owner, other))(t)
+		if !errors.Is(err, proposal.ErrBeginning) || p.Payment.State != payment.Proposed {
 			t.Errorf("%s: after its end it is %s, approved: %v", what, p.Payment.State, err)
 		}
 	}
