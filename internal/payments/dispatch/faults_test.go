@@ -321,9 +321,6 @@ func TestTimeForAPayment(t *testing.T) {
 	}
 }
 
-// deny puts the recipient of asked on the deny list.
-func deny(p *process) { p.Must(p.Tables.Deny(context.Background(), store.Denial{To: asked.To})) }
-
 // TestWithoutRules: a request that finishes a payment while no rules are known gives it to no
 // other wallet, and uses up no nonce.
 func TestWithoutRules(t *testing.T) {

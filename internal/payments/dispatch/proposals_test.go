@@ -189,8 +189,8 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
 		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
 			"daily_limit_exceeded"},
-		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) }) }, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
-			"approval_required"},
+		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) }) },
+			func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) }, "approval_required"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			d := newDesk(t, nil)

@@ -104,7 +104,8 @@ func (c *Cluster) startProposals(rng *rand.Rand, r Reduction) {
 			name string
 			do   func(context.Context, *dispatch.Proposals) error
 		}{
-			{"propose", b.propose}, {"approve-a", b.approve(approver)}, {"approve-b", b.approve([]proposal.Author{rotated, proposer, approver}[rng.IntN(3)])},
+			{"propose", b.propose}, {"approve-a", b.approve(approver)},
+			{"approve-b", b.approve([]proposal.Author{rotated, proposer, approver}[rng.IntN(3)])},
 			{"cancel", b.cancel(c)}, {"pay", nil},
 		}
 		for j, a := range actors {
@@ -157,12 +158,13 @@ func (c *Cluster) serve(handler string, instance int, do func(context.Context, *
 	return answers
 }
 
-// Propose has a merchant propose an order that needs no approval, and Cancel cancel it.
+// Propose has a merchant propose an order that needs no approval.
 func (s *Scenario) Propose(o oracle.Order) error {
 	s.proposes = true
 	return s.ask(s.serve("propose "+o.Key, 0, bill{o, proposal.Proposal{By: proposer, Life: time.Hour}}.propose))
 }
 
+// Cancel has the merchant cancel the proposal of an order.
 func (s *Scenario) Cancel(o oracle.Order) error {
 	return s.ask(s.serve("cancel "+o.Key, 0, bill{Order: o}.cancel(s.Cluster)))
 }

@@ -143,7 +143,8 @@ func New(c Config) *Oracle {
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
-		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{}, blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
+		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
+		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -380,7 +381,8 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 }
 
 // moving are the writes that give a nonce an owner, or take one away.
-var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx", "Assign"}
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop",
+	"DeletePendingTx", "Assign"}
 
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
