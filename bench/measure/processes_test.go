@@ -124,20 +124,26 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 }
 
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
-// API for its first event, and its size, beside those of a function that does nothing.
+// API for its first event, and its size, beside those of a function that does nothing. Each has the environment and the
+// memory of template.yaml; cpu-ms is its processor time, which takes as much longer as the memory brings less of a core.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
-		init              []float64 // milliseconds
+		env               []string
+		memory            float64
+		init, cpu         []float64 // milliseconds
 	}
+	template := readTemplate(b)
 	var flags []string // for Lambda, from the Makefile
 	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
-	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
+	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no",
+		env: template.environment(b, ""), memory: template.memory(b, "")}}
 	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
+		f.env, f.memory = template.environment(b, f.name), template.memory(b, f.name)
 		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
 			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
 			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
@@ -155,27 +161,25 @@ func BenchmarkColdstart(b *testing.B) {
 	}))
 	defer api.Close()
 	defer close(over)
-	env := strings.Fields(`AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512
-		STACK=bench MODE=test API_KEYS_TABLE=keys PAYMENTS_TABLE=payments WEBHOOKS_TABLE=webhooks
-		WALLET_SECRETS=bench/wallets/ RPC_SECRET=rpc
-		SETTLE_QUEUE_URL=http://127.0.0.1:1/settle WEBHOOK_QUEUE_URL=http://127.0.0.1:1/webhooks
-		ENVIRONMENT=dev ALARM_TOPIC_ARN= _HANDLER=bootstrap
-		WEBHOOK_LOOPBACK=allowed AWS_LAMBDA_RUNTIME_API=` + strings.TrimPrefix(api.URL, "http://"))
+	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
+		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
 	// In turns, so that other work of the machine slows all alike. The first round
 	// brings the files into memory and does not count.
 	for round := range 1 + pick(15, 3) {
 		for _, f := range all {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}
-			cmd.Env, cmd.Stderr, cmd.Stdout = env, said, said
+			cmd.Env = append(slices.Concat(lambda, f.env), fmt.Sprint("AWS_LAMBDA_FUNCTION_MEMORY_SIZE=", f.memory))
+			cmd.Stderr, cmd.Stdout = said, said
 			born := time.Now()
 			must.OK(b, cmd.Start())
 			select {
 			case at := <-asked:
-				if round > 0 {
-					f.init = append(f.init, millis(at.Sub(born)))
-				}
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // killed
+				if round > 0 {
+					f.init = append(f.init, millis(at.Sub(born)))
+					f.cpu = append(f.cpu, millis(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()))
+				}
 			case <-time.After(20 * time.Second):
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
@@ -194,6 +198,7 @@ func BenchmarkColdstart(b *testing.B) {
 		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
+				"memory-MB": f.memory, "cpu-ms": quantile(f.cpu, 0.5), "cpu-ms-at-memory": quantile(f.cpu, 0.5) * max(1, wholeCore/f.memory),
 				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
