@@ -151,39 +151,30 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
+// mayDo describes a key's rights in a line.
 func mayDo(p apikey.Permissions) string {
-	var words []string
-	for _, s := range p.Scopes {
-		words = append(words, string(s))
+	text := "everything"
+	if len(p.Scopes) < len(apikey.AllScopes()) {
+		text = strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Scopes), " ", ", "), "[]")
 	}
-	if len(p.Scopes) == len(apikey.AllScopes()) {
-		words = []string{"everything"}
-	}
-	if p.MaxAmount != nil {
-		words = append(words, "max "+p.MaxAmount.String())
-	}
-	if p.DailyAmount != nil {
-		words = append(words, "daily "+p.DailyAmount.String())
-	}
-	if p.DailyCount != nil {
-		words = append(words, fmt.Sprintf("%d a day", *p.DailyCount))
-	}
-	if p.Above != nil {
-		words = append(words, "approval above "+p.Above.String())
-	}
-	if p.Guard != nil {
-		words = append(words, fmt.Sprintf("guard %d s", *p.Guard))
-	}
-	if p.Asset != nil {
-		words = append(words, *p.Asset)
-	}
+	add(&text, "max %v", p.MaxAmount)
+	add(&text, "daily %v", p.DailyAmount)
+	add(&text, "%d a day", p.DailyCount)
+	add(&text, "approval above %v", p.Above)
+	add(&text, "guard %d s", p.Guard)
+	add(&text, "%s", p.Asset)
 	if p.Recipients == "book" {
-		words = append(words, "book")
+		text += ", book"
 	}
-	if p.Label != nil {
-		words = append(words, fmt.Sprintf("%q", *p.Label))
+	add(&text, "%q", p.Label)
+	return text
+}
+
+// add adds a right that a key has.
+func add[T any](text *string, format string, right *T) {
+	if right != nil {
+		*text += fmt.Sprintf(", "+format, *right)
 	}
-	return strings.Join(words, ", ")
 }
 
 type keyList struct {

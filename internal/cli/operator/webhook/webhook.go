@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
@@ -24,7 +23,6 @@ type window struct {
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
 	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
 	Since    time.Duration `default:"24h" help:"How long ago it was given up at most."`
-	Until    time.Duration `default:"0s" help:"How long ago it was given up at least."`
 }
 
 // A delivery whose attempt is overdue by lostAfter has lost its job: the queue gave it up, or was emptied. searched is
@@ -46,8 +44,8 @@ type abandoned struct {
 func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandoned, error) {
 	now := time.Now()
 	a := abandoned{log: webhook.NewLog(d.Webhooks, d.Jobs, time.Now, rand.Reader)}
-	all, err := a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
-	a.all = slices.DeleteFunc(all, func(d webhook.Delivery) bool { return d.EndedAt.After(now.Add(-w.Until)) })
+	var err error
+	a.all, err = a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
 	a.rows, a.text = Deliveries(a.all)
 	if err != nil || len(a.all) > 0 {
 		return a, err
@@ -97,4 +95,39 @@ func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Chan
 			return change.Answered(err, rows, fmt.Sprintf("%d resent", len(sent)))
 		},
 	}, err
+}
+
+// A Delivery is a delivery as --json shows it. Names are those of the API.
+type Delivery struct {
+	ID            string                 `json:"id"`
+	Endpoint      string                 `json:"endpoint_id"`
+	EventID       string                 `json:"event_id"`
+	EventType     string                 `json:"event_type"`
+	Status        webhook.DeliveryStatus `json:"status"`
+	CreatedAt     deployed.Stamp         `json:"created_at"`
+	NextAttemptAt deployed.Stamp         `json:"next_attempt_at"`
+	Attempts      []try                  `json:"attempts"`
+}
+
+type try struct {
+	At       deployed.Stamp `json:"at"`
+	Status   int            `json:"status_code"` // 0 when there was no answer
+	Duration int64          `json:"duration_ms"`
+	Error    string         `json:"error"`
+}
+
+// Deliveries returns deliveries as --json shows them, and a line of text for each.
+func Deliveries(all []webhook.Delivery) (rows []Delivery, text string) {
+	rows = []Delivery{}
+	for _, d := range all {
+		attempts, at := []try{}, deployed.Stamp(d.CreatedAt)
+		for _, a := range d.Attempts {
+			attempts = append(attempts, try{deployed.Stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
+		}
+		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, at,
+			deployed.Stamp(d.NextAttemptAt), attempts})
+		last, _ := d.LastAttempt()
+		text += fmt.Sprintf("%s  %s  %s  %s  %d attempts  %s\n", at, d.Event.ID, d.Event.Type, d.Status, len(attempts), last.Error)
+	}
+	return rows, text
 }
