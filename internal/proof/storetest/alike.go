@@ -105,7 +105,8 @@ type answer struct {
 const unknown = "unknown outcome"
 
 var sentinels = []error{
-	store.ErrNotFound, store.ErrChanged, store.ErrUnreadable, store.ErrOtherRail, store.ErrNonceTaken, store.ErrDailyLimit, store.ErrTooLarge,
+	store.ErrNotFound, store.ErrChanged, store.ErrUnreadable, store.ErrOtherRail, store.ErrNonceTaken,
+	store.ErrDailyLimit, store.ErrTooLarge,
 	store.ErrProposals, store.ErrFull, wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap,
 	wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, settings.ErrFixed, settings.ErrMissing, settings.ErrDamaged, settings.ErrNewer,
 	webhook.ErrLimit, webhook.ErrNotFound, webhook.ErrConflict, webhook.ErrDeliveryNotFound, webhook.ErrTooLarge,

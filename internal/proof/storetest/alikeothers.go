@@ -60,9 +60,11 @@ var chargedKeys = []string{"", "key_1", "key_2", coins[1].String()}
 
 func settingActions(r *run) (map[string]func(), func() []call) {
 	d := &desk{&ledger{run: r}, noon}
-	return weighted(map[string]func(){"set": d.sets, "deny": d.denies, "compare": d.compares, "charge": d.charges, "act": d.acts, "place": d.places},
+	return weighted(map[string]func(){"set": d.sets, "deny": d.denies, "compare": d.compares, "charge": d.charges,
+			"act": d.acts, "place": d.places},
 			map[string]int{"charge": 3, "set": 2}), func() []call {
-			all := []call{rulesOf, historyOf(coins[0]), historyOf(coins[1]), comparedOf(coins[0]), comparedOf(coins[1]), actsSince(noon)}
+			all := []call{rulesOf, historyOf(coins[0]), historyOf(coins[1]), comparedOf(coins[0]),
+				comparedOf(coins[1]), actsSince(noon)}
 			for _, key := range chargedKeys {
 				all = append(all, chargedOf(key, noon), chargedOf(key, noon.Add(24*time.Hour)))
 			}
@@ -77,7 +79,8 @@ func (d desk) sets() {
 	v := settings.Default(settings.Rail{ChainID: c.ChainID, Token: usdc, Network: "devnet"})
 	v.Version = often(d.run, 5, now.Version, func() uint64 { return pick[uint64](d.run, "version", 0, 1, 2, 99) })
 	v.At, v.Who, v.Why, v.Closed = d.at(), "ada", pick(d.run, "why", "", "because «é»"), pick(d.run, "closed", false, true)
-	v.Maximum, v.Confirmed = pick(d.run, "maximum", token.Amount{}, token.Units(7), token.MaxAmount()), pick(d.run, "confirmed", true, false)
+	v.Maximum, v.Confirmed = pick(d.run, "maximum", token.Amount{}, token.Units(7), token.MaxAmount()), pick(d.run,
+		"confirmed", true, false)
 	v.Token.Decimals = often(d.run, 20, 6, func() int { return 18 })
 	v.Needs = often(d.run, 20, v.Needs, func() uint64 { return settings.Code + 1 })
 	d.do(call{name: fmt.Sprint("SetSettings ", c, " version ", v.Version), of: func(s Stores) answer {
@@ -88,11 +91,15 @@ func (d desk) sets() {
 func (d desk) denies() {
 	to := token.Address{byte(pick(d.run, "to", 1, 2, 3))}
 	if pick(d.run, "allow", false, true) {
-		d.do(call{name: fmt.Sprint("Allow ", to), of: func(s Stores) answer { return done(s.Payments.Allow(ctx, to)) }}, rulesOf)
+		d.do(call{name: fmt.Sprint("Allow ", to), of: func(s Stores) answer {
+			return done(s.Payments.Allow(ctx, to))
+		}}, rulesOf)
 		return
 	}
 	denial := store.Denial{To: to, Reason: strings.Repeat("x", d.size(store.MaxReason)), At: d.at()}
-	d.do(call{name: fmt.Sprint("Deny ", to), of: func(s Stores) answer { return done(s.Payments.Deny(ctx, denial)) }}, rulesOf)
+	d.do(call{name: fmt.Sprint("Deny ", to), of: func(s Stores) answer {
+		return done(s.Payments.Deny(ctx, denial))
+	}}, rulesOf)
 }
 
 func (d desk) compares() {
@@ -136,17 +143,23 @@ func (d desk) charges() {
 		views = append(views, chargedOf(l.Key, c.At))
 	}
 	if pick(d.run, "refund", false, true) {
-		d.do(call{name: fmt.Sprintf("Refund %+v", c), of: func(s Stores) answer { return done(s.Payments.Refund(ctx, c)) }}, views...)
+		d.do(call{name: fmt.Sprintf("Refund %+v", c), of: func(s Stores) answer {
+			return done(s.Payments.Refund(ctx, c))
+		}}, views...)
 		return
 	}
-	d.do(call{name: fmt.Sprintf("Charge %+v", c), of: func(s Stores) answer { return done(s.Payments.Charge(ctx, c)) }}, views...)
+	d.do(call{name: fmt.Sprintf("Charge %+v", c), of: func(s Stores) answer {
+		return done(s.Payments.Charge(ctx, c))
+	}}, views...)
 }
 
 func (d desk) acts() {
 	n := pick(d.run, "entry", 0, 1, 2, 3) // entries of one instant have no order
 	a := store.Act{ID: []string{"a", "b"}[n/2], At: d.at().Add(time.Duration(n)), Who: "ada", Command: "wallet pause --all",
 		Effect: []string{"", "«é»"}[n/2], Outcome: []store.Outcome{store.Begun, store.Done}[n%2]}
-	d.do(call{name: "Append " + a.ID, of: func(s Stores) answer { return done(s.Payments.Append(ctx, a)) }}, actsSince(noon), actsSince(d.at()))
+	d.do(call{name: "Append " + a.ID, of: func(s Stores) answer {
+		return done(s.Payments.Append(ctx, a))
+	}}, actsSince(noon), actsSince(d.at()))
 }
 
 func (d *desk) places() {
@@ -201,10 +214,12 @@ func dueBy(at time.Time) call {
 
 func webhookActions(r *run) (map[string]func(), func() []call) {
 	p := post{&ledger{run: r}}
-	return weighted(map[string]func(){"endpoint": p.endpoints, "delivery": p.deliveries, "look": p.looks}, map[string]int{"endpoint": 2, "delivery": 4}),
+	return weighted(map[string]func(){"endpoint": p.endpoints, "delivery": p.deliveries, "look": p.looks},
+			map[string]int{"endpoint": 2, "delivery": 4}),
 		func() (all []call) {
 			for _, o := range mailboxes {
-				all = append(all, endpointOf(o, "we_a"), endpointOf(o, "we_b"), endpointOf(o, "we_c"), logOf(o, time.Time{}, time.Time{}, 100))
+				all = append(all, endpointOf(o, "we_a"), endpointOf(o, "we_b"), endpointOf(o, "we_c"), logOf(o,
+					time.Time{}, time.Time{}, 100))
 			}
 			return append(all, dueBy(noon.Add(1000*time.Hour)))
 		}
@@ -220,7 +235,8 @@ func (p post) endpoints() {
 	if err != nil {
 		p.Fatal(err)
 	}
-	e := webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled, Secret: secret, CreatedAt: p.at(),
+	e := webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled,
+		Secret: secret, CreatedAt: p.at(),
 		EnabledAt: noon, Version: 1}
 	now, err := p.Memory.Webhooks.Endpoint(ctx, o, id)
 	add := err != nil || now.Status != webhook.Deleted && pick(p.run, "again", false, true)
@@ -230,7 +246,9 @@ func (p post) endpoints() {
 	limit := pick(p.run, "limit", 2, 1, 3)
 	if add {
 		d := fmt.Sprintf("AddEndpoint %v %s of %d", o, id, limit)
-		p.do(call{name: d, of: func(s Stores) answer { return done(s.Webhooks.AddEndpoint(ctx, e, limit)) }}, endpointOf(o, id))
+		p.do(call{name: d, of: func(s Stores) answer {
+			return done(s.Webhooks.AddEndpoint(ctx, e, limit))
+		}}, endpointOf(o, id))
 		return
 	}
 	e.Status = pick(p.run, "status", webhook.Enabled, webhook.Disabled, webhook.Deleted)
@@ -238,7 +256,8 @@ func (p post) endpoints() {
 		e.DeletedAt = p.at()
 	}
 	e.EventTypes = slices.Repeat([]string{webhook.PaymentFailed}, p.size(webhook.MaxEventTypes))
-	e.Description, e.Exhausted, e.Slow = pick(p.run, "words", "", "Crème 🧁"), pick(p.run, "exhausted", "", "evt_0"), pick(p.run, "slow", 0, 4)
+	e.Description, e.Exhausted, e.Slow = pick(p.run, "words", "", "Crème 🧁"), pick(p.run, "exhausted", "", "evt_0"),
+		pick(p.run, "slow", 0, 4)
 	e.RetryAt, e.QuietSince, e.PreviousExpiresAt = p.atOrNever(), p.atOrNever(), p.atOrNever()
 	e.PreviousSecret = pick(p.run, "previous", webhook.Secret{}, secret)
 	e.Version = often(p.run, 5, e.Version, func() int64 { return pick[int64](p.run, "version", 1, 2) })
@@ -250,7 +269,8 @@ func (p post) endpoints() {
 
 func (p post) deliveries() {
 	o, at := pick(p.run, "owner", mailboxes...), p.at()
-	d := webhook.Delivery{Ref: webhook.Ref{Owner: o, Endpoint: "we_a", Delivery: webhook.FirstID(at)}, Status: webhook.Pending, NextAttemptAt: at,
+	d := webhook.Delivery{Ref: webhook.Ref{Owner: o, Endpoint: "we_a", Delivery: webhook.FirstID(at)},
+		Status: webhook.Pending, NextAttemptAt: at,
 		CreatedAt: at, Event: webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: at,
 			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}")}}
 	add := pick(p.run, "act", "add", "record", "record", "unpark")
@@ -262,10 +282,14 @@ func (p post) deliveries() {
 	case "add":
 		d.Event.Body = often(p.run, 30, d.Event.Body, func() []byte { return make([]byte, p.size(webhook.MaxBody)) })
 		d.Parked = pick(p.run, "parked", false, true)
-		p.do(call{name: fmt.Sprint("AddDelivery ", d.Ref), of: func(s Stores) answer { return done(s.Webhooks.AddDelivery(ctx, d)) }}, deliveryAt(d.Ref))
+		p.do(call{name: fmt.Sprint("AddDelivery ", d.Ref), of: func(s Stores) answer {
+			return done(s.Webhooks.AddDelivery(ctx, d))
+		}}, deliveryAt(d.Ref))
 	case "unpark":
 		due := webhook.Due{Ref: d.Ref, At: often(p.run, 4, now.NextAttemptAt, p.at)}
-		p.do(call{name: fmt.Sprint("Unpark ", due), of: func(s Stores) answer { return done(s.Webhooks.Unpark(ctx, due)) }}, deliveryAt(d.Ref))
+		p.do(call{name: fmt.Sprint("Unpark ", due), of: func(s Stores) answer {
+			return done(s.Webhooks.Unpark(ctx, due))
+		}}, deliveryAt(d.Ref))
 	default:
 		attempts := often(p.run, 5, len(now.Attempts), func() int { return pick(p.run, "attempts", 0, 1, 2) })
 		for range pick(p.run, "tries", 1, 0, 2) {
@@ -274,18 +298,20 @@ func (p post) deliveries() {
 		if extra := p.size(webhook.MaxAttempts); extra >= webhook.MaxAttempts {
 			now.Attempts = append(now.Attempts, make([]webhook.Attempt, extra)...)
 		}
-		if s := pick(p.run, "status", webhook.Pending, webhook.Delivered, webhook.Exhausted, webhook.Cancelled); s != webhook.Pending {
+		if s := pick(p.run, "status", webhook.Pending, webhook.Delivered, webhook.Exhausted,
+			webhook.Cancelled); s != webhook.Pending {
 			now = ended(now, s)
 		} else {
 			now.Status, now.EndedAt = s, time.Time{}
 		}
-		p.do(call{name: fmt.Sprintf("Record %v %s, %d over %d", now.Ref, now.Status, len(now.Attempts), attempts), of: func(s Stores) answer {
-			stored, err := s.Webhooks.Record(ctx, now, attempts)
-			if class(err) == unknown || errors.Is(err, webhook.ErrTooLarge) {
-				return done(err)
-			}
-			return answer{class(err), []any{stored}} // a conflict comes with the delivery
-		}}, deliveryAt(d.Ref))
+		p.do(call{name: fmt.Sprintf("Record %v %s, %d over %d", now.Ref, now.Status, len(now.Attempts), attempts),
+			of: func(s Stores) answer {
+				stored, err := s.Webhooks.Record(ctx, now, attempts)
+				if class(err) == unknown || errors.Is(err, webhook.ErrTooLarge) {
+					return done(err)
+				}
+				return answer{class(err), []any{stored}} // a conflict comes with the delivery
+			}}, deliveryAt(d.Ref))
 	}
 }
 
@@ -346,7 +372,8 @@ func (p porter) key(n byte) apikey.Key {
 	if err != nil {
 		p.Fatal(err)
 	}
-	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+n%2], MerchantName: "Crème & Søn 🧁", Mode: s.Mode(), Prefix: s.Prefix(),
+	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+n%2], MerchantName: "Crème & Søn 🧁",
+		Mode: s.Mode(), Prefix: s.Prefix(),
 		Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
 }
 
@@ -355,12 +382,14 @@ func (p porter) keys() {
 	k, other := p.key(byte(n)), p.key(byte((n+pick(p.run, "other", 2, 1, 3))%4))
 	k.CreatedAt, k.ExpiresAt, k.Term, k.LastUsedAt = p.at(), p.atOrNever(), p.atOrNever(), p.atOrNever()
 	k.Label = pick(p.run, "label", "", "till 3")
-	k.Grant = pick(p.run, "grant", apikey.Full(), apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true,
+	k.Grant = pick(p.run, "grant", apikey.Full(), apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite),
+		Maximum: token.MaxAmount(), Book: true,
 		Daily: apikey.Limit{Key: "key_a", Amount: token.Units(8), Count: 7}, Root: "key_a"})
 	m := often(p.run, 5, k.MerchantID, func() string { return other.MerchantID })
 	at, since, most := p.at(), p.at(), pick(p.run, "most", 2, 1, 3)
 	act := pick(p.run, "act", "Create", "Issue", "Touch", "Replace", "Revoke")
-	p.do(call{name: fmt.Sprintf("%s %s of %s created %v expires %v, by %s %v, most %d, other %s", act, k.ID, k.MerchantID, k.CreatedAt, k.ExpiresAt, m, at,
+	p.do(call{name: fmt.Sprintf("%s %s of %s created %v expires %v, by %s %v, most %d, other %s", act, k.ID,
+		k.MerchantID, k.CreatedAt, k.ExpiresAt, m, at,
 		most, other.ID), twofold: act == "Replace", of: func(s Stores) answer {
 		switch act {
 		case "Create":
@@ -390,18 +419,23 @@ func (p porter) terms() {
 	}
 	from := often(p.run, 4, now, func() apikey.Terms { return apikey.Terms{AssetTerms: some} })
 	to := pick(p.run, "to", apikey.Terms{AssetTerms: some}, full, apikey.Terms{})
-	p.do(call{name: "SetTerms " + m, of: func(s Stores) answer { return done(s.Keys.SetTerms(ctx, m, from, to)) }}, keysOf(m))
+	p.do(call{name: "SetTerms " + m, of: func(s Stores) answer {
+		return done(s.Keys.SetTerms(ctx, m, from, to))
+	}}, keysOf(m))
 }
 
 func (p porter) entries() {
 	m, a := pick(p.run, "merchant", owners[1:]...), token.Address{byte(pick(p.run, "address", 1, 2, 3))}
-	e := recipient.Entry{Merchant: m, Mode: "test", Address: a, Label: pick(p.run, "label", "", "Søn 🧁"), CreatedAt: p.at(), ActiveAt: p.at()}
+	e := recipient.Entry{Merchant: m, Mode: "test", Address: a, Label: pick(p.run, "label", "", "Søn 🧁"),
+		CreatedAt: p.at(), ActiveAt: p.at()}
 	one := call{name: "Entry " + a.String(), of: func(s Stores) answer {
 		e, err := s.Keys.Entry(ctx, m, "test", a)
 		return got(err, e)
 	}}
 	if pick(p.run, "delete", false, true) {
-		p.do(call{name: "DeleteEntry " + a.String(), of: func(s Stores) answer { return done(s.Keys.DeleteEntry(ctx, m, "test", a)) }}, one)
+		p.do(call{name: "DeleteEntry " + a.String(), of: func(s Stores) answer {
+			return done(s.Keys.DeleteEntry(ctx, m, "test", a))
+		}}, one)
 		return
 	}
 	p.do(call{name: fmt.Sprintf("AddEntry %+v", e), of: func(s Stores) answer {

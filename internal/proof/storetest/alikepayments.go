@@ -32,7 +32,8 @@ var (
 	owners  = []string{"", longest, "mer_a"}
 	coins   = []token.Coin{rail(84532), rail(1)}
 	ids     = []wallet.ID{
-		{ChainID: 84532, Address: token.Address{1}}, {ChainID: 84532, Address: token.Address{2}}, {ChainID: 1, Address: token.Address{2}},
+		{ChainID: 84532, Address: token.Address{1}}, {ChainID: 84532, Address: token.Address{2}}, {ChainID: 1,
+			Address: token.Address{2}},
 	}
 )
 
@@ -41,7 +42,8 @@ const keys = 6 // of payments
 func paymentActions(r *run) (map[string]func(), func() []call) {
 	l := &ledger{run: r, read: map[payment.ID][]proposal.Proposal{}, wallets: map[wallet.ID][]wallet.Wallet{}}
 	for i, id := range ids[:2] {
-		at := wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active, wallet.Assigned}[i], Key: "a key",
+		at := wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active,
+			wallet.Assigned}[i], Key: "a key",
 			Merchant: owners[i], Since: noon}
 		w := wallet.Wallet{ID: id, Merchant: owners[i], Ceiling: 5, Balance: token.Units(1000), Gas: token.Units(1000)}
 		for _, s := range []Stores{r.Memory, r.Database} {
@@ -51,8 +53,10 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 		}
 	}
 	return weighted(map[string]func(){
-			"advance": l.advance, "create": l.creates, "reserve": l.reserves, "return": l.returns, "release": l.releases, "change": l.changes,
-			"commit": func() { l.commits(l.payment()) }, "attempt": func() { l.bumps(l.payment()) }, "end": func() { l.ends(l.payment()) },
+			"advance": l.advance, "create": l.creates, "reserve": l.reserves, "return": l.returns,
+			"release": l.releases, "change": l.changes,
+			"commit": func() { l.commits(l.payment()) }, "attempt": func() { l.bumps(l.payment()) },
+			"end":   func() { l.ends(l.payment()) },
 			"no-op": l.noops, "wallet": l.wallet, "register": l.registers, "propose": l.proposes, "amend": l.amends, "look": l.looks,
 		}, map[string]int{"advance": 4, "reserve": 2, "amend": 2, "wallet": 2}), func() (all []call) {
 			for k := range keys {
@@ -176,7 +180,8 @@ func (l *ledger) looks() {
 		f.Asset, f.Reference = pick(l.run, "asset", token.Coin{}, coins[0], coins[1]), l.payment().Reference
 		l.same(listOf(f))
 	case 3:
-		l.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit, By: pick(l.run, "by", "", "key_1", "key_2"),
+		l.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit, By: pick(l.run,
+			"by", "", "key_1", "key_2"),
 			Status: pick(l.run, "proposals", "", proposal.StatusAwaiting, proposal.StatusScheduled, proposal.StatusCancelled)}))
 	case 4:
 		l.same(dueAt(l.at()))
@@ -210,7 +215,8 @@ func (l *ledger) size(most int) int {
 // request returns the request of a key: two payments, the second with the longest names, batches of one and of three, a
 // payment that was found on a chain without its request, and another payment.
 func request(k int, amount token.Amount) payment.Request {
-	r := payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("key ", k), To: token.Address{0xaa, 19: byte(k)}, Amount: amount,
+	r := payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("key ", k),
+		To: token.Address{0xaa, 19: byte(k)}, Amount: amount,
 		Reference: "«é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""}}
 	if k%2 == 1 {
 		r.Merchant, r.IdempotencyKey = longest, strings.Repeat(fmt.Sprint(k), 255)
@@ -222,7 +228,8 @@ func request(k int, amount token.Amount) payment.Request {
 	if n := []int{0, 0, 1, 3, 0, 0}[k]; n > 0 {
 		var entries []payment.Entry
 		for i := range n {
-			entries = append(entries, payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: amount, Reference: strings.Repeat("é", i)})
+			entries = append(entries, payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: amount,
+				Reference: strings.Repeat("é", i)})
 		}
 		r, _ = r.Batch(entries)
 	}
@@ -327,7 +334,8 @@ func (l *ledger) creates() {
 }
 
 func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
-	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: l.at(), Owner: w.Merchant,
+	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3),
+		At: l.at(), Owner: w.Merchant,
 		Merchant: p.Merchant}
 	if pick(l.run, "capped", false, true) && n.Merchant != "" {
 		n.MerchantCap = pick[uint64](l.run, "cap", 1, 2)
@@ -373,7 +381,9 @@ func (l *ledger) returns() {
 		}}, walletOf(w.ID))
 		return
 	}
-	l.do(call{name: fmt.Sprintf("Return %d of %+v", nonce, n), of: func(s Stores) answer { return done(s.Payments.Return(ctx, n, nonce)) }},
+	l.do(call{name: fmt.Sprintf("Return %d of %+v", nonce, n), of: func(s Stores) answer {
+		return done(s.Payments.Return(ctx, n, nonce))
+	}},
 		walletOf(w.ID))
 }
 
@@ -387,7 +397,9 @@ func (l *ledger) releases() {
 		}}, about(p)...)
 		return
 	}
-	l.do(call{name: fmt.Sprint("Release ", p.ID, w.ID, tx.Nonce), of: func(s Stores) answer { return done(s.Payments.Release(ctx, p.ID, tx)) }},
+	l.do(call{name: fmt.Sprint("Release ", p.ID, w.ID, tx.Nonce), of: func(s Stores) answer {
+		return done(s.Payments.Release(ctx, p.ID, tx))
+	}},
 		about(p)...)
 }
 
@@ -401,10 +413,14 @@ func (l *ledger) changes() {
 			return done(s.Payments.Reassign(ctx, to, p.Revision))
 		}}, about(to)...)
 	case 1:
-		l.do(call{name: fmt.Sprint("Discard ", p.ID), of: func(s Stores) answer { return done(s.Payments.Discard(ctx, p)) }}, about(p)...)
+		l.do(call{name: fmt.Sprint("Discard ", p.ID), of: func(s Stores) answer {
+			return done(s.Payments.Discard(ctx, p))
+		}}, about(p)...)
 	case 2:
 		to := p.Adopted(request(4, p.Amount))
-		l.do(call{name: fmt.Sprint("Adopt ", p.ID), of: func(s Stores) answer { return done(s.Payments.Adopt(ctx, to)) }}, about(p)...)
+		l.do(call{name: fmt.Sprint("Adopt ", p.ID), of: func(s Stores) answer {
+			return done(s.Payments.Adopt(ctx, to))
+		}}, about(p)...)
 	case 3:
 		at := l.at().Add(time.Microsecond)
 		l.do(call{name: fmt.Sprint("SetMined ", p.ID, at), of: func(s Stores) answer {
@@ -420,7 +436,9 @@ func (l *ledger) changes() {
 		if final, err := p.Redacted(); err == nil {
 			to = final
 		}
-		l.do(call{name: fmt.Sprint("Redact ", p.ID), of: func(s Stores) answer { return done(s.Payments.Redact(ctx, to)) }}, about(p)...)
+		l.do(call{name: fmt.Sprint("Redact ", p.ID), of: func(s Stores) answer {
+			return done(s.Payments.Redact(ctx, to))
+		}}, about(p)...)
 	}
 }
 
@@ -437,7 +455,9 @@ func (l *ledger) commits(p payment.Payment) {
 	if !to.State.Signed() {
 		return
 	}
-	l.do(call{name: fmt.Sprint("Commit ", p.ID, " at ", nonce), of: func(s Stores) answer { return done(s.Payments.Commit(ctx, to)) }}, about(to)...)
+	l.do(call{name: fmt.Sprint("Commit ", p.ID, " at ", nonce), of: func(s Stores) answer {
+		return done(s.Payments.Commit(ctx, to))
+	}}, about(to)...)
 }
 
 func (l *ledger) bumps(p payment.Payment) {
@@ -461,16 +481,20 @@ func (l *ledger) ends(p payment.Payment) {
 	if p.State != payment.Committed {
 		return
 	}
-	r := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: l.nonce(), Fee: pick(l.run, "fee", nil, new(token.MaxAmount()))}
+	r := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: l.nonce(), Fee: pick(l.run, "fee", nil,
+		new(token.MaxAmount()))}
 	to, err := p.Confirm(r, l.at())
 	if pick(l.run, "failed", false, true) {
-		to, err = p.Fail(pick(l.run, "code", payment.NonceConsumed, payment.ExecutionReverted), pick(l.run, "receipt", chain.Receipt{}, r), l.at())
+		to, err = p.Fail(pick(l.run, "code", payment.NonceConsumed, payment.ExecutionReverted), pick(l.run,
+			"receipt", chain.Receipt{}, r), l.at())
 	}
 	if err != nil {
 		return
 	}
 	to.Event.Body = often(l.run, 20, to.Event.Body, func() []byte { return make([]byte, l.size(store.MaxEvent)) })
-	l.do(call{name: fmt.Sprint("Finish ", p.ID, " ", to.State), of: func(s Stores) answer { return done(s.Payments.Finish(ctx, to)) }}, about(p)...)
+	l.do(call{name: fmt.Sprint("Finish ", p.ID, " ", to.State), of: func(s Stores) answer {
+		return done(s.Payments.Finish(ctx, to))
+	}}, about(p)...)
 }
 
 // advance takes a payment a step further, as the engines would.
@@ -507,21 +531,27 @@ func (l *ledger) noops() {
 		there.Payment = "" // also over a payment's, which is refused
 		there.Hashes = there.Hashes[:len(there.Hashes)-often(l.run, 5, 0, func() int { return 1 })]
 		to := there.Bumped(tx, l.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), l.at())
-		l.do(call{name: fmt.Sprint("BumpNoop ", id, nonce), of: func(s Stores) answer { return done(s.Payments.BumpNoop(ctx, to)) }}, txsOf(id, nonce))
+		l.do(call{name: fmt.Sprint("BumpNoop ", id, nonce), of: func(s Stores) answer {
+			return done(s.Payments.BumpNoop(ctx, to))
+		}}, txsOf(id, nonce))
 		return
 	}
 	to := wallet.PendingNoop(id, tx, l.sign(fmt.Sprint("no-op of ", id), nonce, fees.Tip), l.at())
-	l.do(call{name: fmt.Sprint("PutNoop ", id, nonce), of: func(s Stores) answer { return done(s.Payments.PutNoop(ctx, to)) }}, txsOf(id, nonce))
+	l.do(call{name: fmt.Sprint("PutNoop ", id, nonce), of: func(s Stores) answer {
+		return done(s.Payments.PutNoop(ctx, to))
+	}}, txsOf(id, nonce))
 }
 
 func (l *ledger) seen() *wallet.Progress {
-	return pick(l.run, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1, Paid: make([]uint64, l.size(wallet.MaxInFlight)), Sent: 7,
+	return pick(l.run, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1, Paid: make([]uint64,
+		l.size(wallet.MaxInFlight)), Sent: 7,
 		Waits: payment.WaitingForFees})
 }
 
 func (l *ledger) counts() map[string]uint64 {
 	counts := map[string]uint64{"mer_a": pick[uint64](l.run, "count", 0, 1, 2)}
-	return pick(l.run, "counts", nil, counts, often(l.run, 20, counts, func() map[string]uint64 { return merchants(l.size(wallet.MaxInFlight), 1) }))
+	return pick(l.run, "counts", nil, counts, often(l.run, 20, counts,
+		func() map[string]uint64 { return merchants(l.size(wallet.MaxInFlight), 1) }))
 }
 
 // wallet changes a wallet's record.
@@ -534,24 +564,25 @@ func (l *ledger) wallet() {
 	until := l.at().Add(pick[time.Duration](l.run, "nanosecond", 0, 1))
 	balance := pick(l.run, "balance", token.Units(1000), token.Units(9), token.Units(1<<64-1))
 	act := pick(l.run, "act", "Reconcile", "Claim", "Advance", "Pause", "Repause", "RaiseCeiling", "LowerCeiling")
-	l.do(call{name: fmt.Sprintf("%s of %v at %d: %q to %q, %s, seen %v", act, id, n, from, to, by, seen != nil), twofold: act == "LowerCeiling", of: func(s Stores) answer {
-		switch act {
-		case "Reconcile":
-			return done(s.Payments.Reconcile(ctx, w, balance, balance, counts, seen))
-		case "Claim":
-			held, err := s.Payments.Claim(ctx, id, by, now, until, seen)
-			return got(err, held)
-		case "Advance":
-			return done(s.Payments.Advance(ctx, id, n, n+2))
-		case "Pause":
-			return done(s.Payments.Pause(ctx, id, to))
-		case "Repause":
-			return done(s.Payments.Repause(ctx, id, from, to))
-		case "RaiseCeiling":
-			return done(s.Payments.RaiseCeiling(ctx, id, n))
-		}
-		return done(s.Payments.LowerCeiling(ctx, id, n))
-	}}, walletOf(id))
+	l.do(call{name: fmt.Sprintf("%s of %v at %d: %q to %q, %s, seen %v", act, id, n, from, to, by, seen != nil),
+		twofold: act == "LowerCeiling", of: func(s Stores) answer {
+			switch act {
+			case "Reconcile":
+				return done(s.Payments.Reconcile(ctx, w, balance, balance, counts, seen))
+			case "Claim":
+				held, err := s.Payments.Claim(ctx, id, by, now, until, seen)
+				return got(err, held)
+			case "Advance":
+				return done(s.Payments.Advance(ctx, id, n, n+2))
+			case "Pause":
+				return done(s.Payments.Pause(ctx, id, to))
+			case "Repause":
+				return done(s.Payments.Repause(ctx, id, from, to))
+			case "RaiseCeiling":
+				return done(s.Payments.RaiseCeiling(ctx, id, n))
+			}
+			return done(s.Payments.LowerCeiling(ctx, id, n))
+		}}, walletOf(id))
 }
 
 // registers changes a wallet's registration, and the record with it.
@@ -571,7 +602,8 @@ func (l *ledger) registers() {
 	opened := wallet.Wallet{ID: id, NextNonce: 0, Ceiling: 5, Balance: token.MaxAmount(), Gas: token.Units(1000),
 		Merchant: often(l.run, 3, now.Merchant, func() string { return m }), Reservations: map[payment.ID]wallet.Reservation{}}
 	for i := range often(l.run, 20, 0, func() int { return l.size(wallet.MaxInFlight) }) {
-		opened.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon, For: "revision"}
+		opened.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i),
+			At: noon, For: "revision"}
 	}
 	acts := []string{"Register", "Open", "SetState", "Retire", "Assign"}
 	if !now.Opened {
