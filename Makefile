@@ -106,7 +106,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants nodes chaos fuzz conformance generators contract upgrade simulate
+NIGHTLY := sensitivity mutants alike nodes chaos fuzz conformance generators contract upgrade simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -152,6 +152,11 @@ sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test 
 .PHONY: mutants
 mutants: ## Every small mistake in the code that moves money or sends webhooks must fail a test, or be in tools/mutate/survivors.txt (ARGS='-only payments/dispatch/pool.go')
 	go run ./tools/mutate mutants $(ARGS)
+
+.PHONY: alike
+alike: ## 100,000 random operations on the store in memory and on DynamoDB Local, every answer compared (ARGS=-rapid.seed=7)
+	@tools/install dynamodb
+	go test ./internal/aws/dynamo -count=1 -v -timeout=24h -run '^TestAlike$$' -rapid.checks=1000 -rapid.steps=25 $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/api/strictjson)

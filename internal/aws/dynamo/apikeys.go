@@ -149,7 +149,7 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 		return apikey.ErrAssetTerms
 	}
 	condition := "terms IN (:from, :to)"
-	if from.Text() == "" {
+	if from.Text() == "" || to.Text() == "" {
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
 	err := s.replace(ctx, encode(termsItem{termsPrefix + merchantID, to.Text()}), condition,

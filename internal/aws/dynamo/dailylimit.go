@@ -26,6 +26,9 @@ const spendKept = 72 * time.Hour
 // is for people. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a lost
 // answer the day may be charged twice, but never missed. A limit above 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
+	if err := fit(c); err != nil {
+		return err
+	}
 	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
 	var conditions []string
 	names := map[string]string{}
@@ -66,7 +69,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		values[":keys"], values[":key"], values[":most"] = textSet(key), text(key), number(store.MaxDayKeys)
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
-	_, err := s.update(ctx, change{fits: fit(c), key: spendKey(c.Merchant, c.Mode, c.At), do: do,
+	_, err := s.update(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do,
 		when: strings.Join(conditions, " AND "), names: names, values: values})
 	if day, ok := refused(err); ok {
 		there, _ := day["keys"].(*types.AttributeValueMemberSS)
@@ -79,6 +82,9 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 
 // Refund implements store.DailyLimits. The SDK never repeats it: that would give back twice after a lost answer.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
+	if err := fit(c); err != nil {
+		return err
+	}
 	var set, conditions []string
 	names, values := map[string]string{}, attributes{}
 	take := func(a, name, amount string) {
@@ -102,7 +108,7 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			values[":count"] = number(c.Count)
 		}
 	}
-	return s.make(ctx, change{fits: fit(c), key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
+	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
 		when: strings.Join(conditions, " AND "), names: names, values: values,
 	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }

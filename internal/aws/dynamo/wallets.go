@@ -37,7 +37,9 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 }
 
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
-	_, err := s.update(ctx, moving(id, from, to, at))
+	c := moving(id, from, to, at)
+	c.when += " AND #state <> :to" // it keeps its time
+	_, err := s.update(ctx, c)
 	if stored, failed := refused(err); failed {
 		return unmoved(to)(stored)
 	}

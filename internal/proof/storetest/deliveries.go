@@ -56,12 +56,6 @@ var deliveryPromises = []promise[hookCheck]{
 			c.stored(d)
 		}
 	}},
-	{"an endpoint is loaded without its delivery", func(c hookCheck) {
-		e := c.added(owner(), 10)
-		got, _, err := c.Load(c.Context(), deliveryOf(e.Owner, e.ID, noon).Ref)
-		c.refused("loading an unknown delivery", err, webhook.ErrDeliveryNotFound)
-		c.same("its endpoint", e, got)
-	}},
 	{"a delivery is loaded with its endpoint as it is now", func(c hookCheck) {
 		e := c.endpoint(owner(), noon)
 		d := deliveryOf(e.Owner, e.ID, noon)
@@ -89,17 +83,6 @@ var deliveryPromises = []promise[hookCheck]{
 		other.Merchant = owner().Merchant
 		c.unknown(other)
 	}},
-	{"storing deliveries again leaves their records alone", func(c hookCheck) {
-		o := owner()
-		a, b := deliveryOf(o, "we_1", noon), deliveryOf(o, "we_2", noon)
-		c.add(a, b)
-		triedA, endedB := tried(a, noon, false), ended(b, webhook.Cancelled)
-		c.record(triedA, 0)
-		c.record(endedB, 0)
-		missing := deliveryOf(o, "we_3", noon)
-		c.add(a, missing, b)
-		c.stored(triedA, endedB, missing)
-	}},
 	{"attempts are recorded in order", func(c hookCheck) {
 		d := deliveryOf(owner(), "we_1", noon)
 		c.add(d)
@@ -109,24 +92,6 @@ var deliveryPromises = []promise[hookCheck]{
 		}
 		d = ended(tried(d, noon.Add(time.Hour), false), webhook.Exhausted)
 		c.record(d, 9)
-	}},
-	{"an attempt that another one has overtaken is not recorded", func(c hookCheck) {
-		d := deliveryOf(owner(), "we_1", noon)
-		c.add(d)
-		first := tried(d, noon, false)
-		c.record(first, 0)
-		for name, late := range map[string]webhook.Delivery{
-			"a failure":        tried(d, noon.Add(time.Second), true),
-			"a success":        ended(tried(d, noon.Add(time.Second), false), webhook.Delivered),
-			"a cancellation":   ended(d, webhook.Cancelled),
-			"the last failure": ended(tried(d, noon.Add(time.Second), false), webhook.Exhausted),
-			"a longer history": tried(tried(d, noon.Add(time.Second), false), noon, false),
-		} {
-			stored, err := c.Record(c.Context(), late, 0)
-			c.refused(name, err, webhook.ErrConflict)
-			c.same("answer to "+name, first, stored)
-		}
-		c.stored(first)
 	}},
 	{"of many racing records one gets in", func(c hookCheck) {
 		d := deliveryOf(owner(), "we_1", noon)
@@ -170,13 +135,6 @@ var deliveryPromises = []promise[hookCheck]{
 				c.stored(first, d)
 			}
 		}
-	}},
-	{"a later attempt of an unknown delivery cannot be recorded", func(c hookCheck) {
-		d := tried(deliveryOf(owner(), "we_1", noon), noon, true)
-		for _, r := range []webhook.Delivery{tried(d, noon, true), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
-			c.refused("recording "+string(r.Status), must.Err(c.Record(c.Context(), r, 1)), webhook.ErrDeliveryNotFound)
-		}
-		c.unknown(d.Ref)
 	}},
 	{"a log is listed newest first, between two times, without bodies", func(c hookCheck) {
 		o := owner()
@@ -285,14 +243,5 @@ var duePromises = []promise[hookCheck]{
 
 		unparked.Parked = false
 		c.stored(unparked)
-	}},
-	{"unparking for another time changes nothing", func(c hookCheck) {
-		d := tried(deliveryOf(owner(), "we_1", noon), noon, true)
-		c.ok("unparking", c.Unpark(c.Context(), dueOf(d))) // there is no such delivery
-		c.add(d)
-		other := dueOf(d)
-		other.At = other.At.Add(time.Second)
-		c.ok("unparking", c.Unpark(c.Context(), other))
-		c.stored(d)
 	}},
 }

@@ -241,30 +241,4 @@ var noncePromises = []promise[*check]{
 			}
 		}
 	}},
-	{"an orphan keeps its nonce and loses its time", func(c *check) {
-		w := c.reserved(c.opened(), "pay_a")
-		c.refused("orphaning another nonce", c.Orphan(c.Context(), w.ID, "pay_a", 6), store.ErrChanged)
-		c.refused("orphaning another payment's", c.Orphan(c.Context(), w.ID, "pay_b", 5), store.ErrChanged)
-		c.holdsWallet(w)
-		w.Reservations = map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 5, For: need(w, "").For}}
-		for range 2 {
-			c.ok("orphaning", c.Orphan(c.Context(), w.ID, "pay_a", 5))
-			c.holdsWallet(w)
-		}
-	}},
-	{"the ceiling rises and falls, and never below the next nonce", func(c *check) {
-		w := c.opened()
-		for _, step := range []struct {
-			move     func(context.Context, wallet.ID, uint64) error
-			to, want uint64
-		}{
-			{c.RaiseCeiling, 70, 70}, {c.RaiseCeiling, 69, 70}, {c.RaiseCeiling, 70, 70}, {c.RaiseCeiling, 0, 70}, {c.RaiseCeiling, 200, 200},
-			{c.LowerCeiling, 201, 200}, {c.LowerCeiling, 200, 200}, {c.LowerCeiling, 6, 6}, {c.LowerCeiling, 7, 6}, {c.LowerCeiling, 5, 5},
-			{c.RaiseCeiling, 9, 9}, {c.LowerCeiling, 0, 5}, {c.LowerCeiling, 0, 5},
-		} {
-			c.ok("moving", step.move(c.Context(), w.ID, step.to))
-			w.Ceiling = step.want
-			c.holdsWallet(w)
-		}
-	}},
 }

@@ -133,22 +133,6 @@ var endpointPromises = []promise[hookCheck]{
 			c.holds(e)
 		}
 	}},
-	{"an unknown endpoint is not found", func(c hookCheck) {
-		e := c.endpoint(owner(), noon)
-		c.refused("reading", must.Err(c.Endpoint(c.Context(), e.Owner, e.ID)), webhook.ErrNotFound)
-		for _, e.Status = range []webhook.Status{webhook.Enabled, webhook.Deleted} {
-			c.saveRefused(e, webhook.ErrNotFound)
-		}
-		c.lists(e.Owner)
-	}},
-	{"adding the same endpoint again neither counts nor changes it", func(c hookCheck) {
-		e := c.added(owner(), 2)
-		for range 2 {
-			c.ok("adding it again", c.AddEndpoint(c.Context(), e, 2))
-		}
-		c.added(e.Owner, 2)
-		c.full(e.Owner, 2)
-	}},
 	{"of 20 endpoints added at once exactly 10 get in", func(c hookCheck) {
 		o := owner()
 		added := c.wins(20, webhook.ErrLimit, func(ctx context.Context, _ int) error {
@@ -176,24 +160,6 @@ var endpointPromises = []promise[hookCheck]{
 		}
 		slices.SortFunc(want, webhook.NewestFirst)
 		c.lists(o, want...)
-	}},
-	{"a field that was emptied is read back empty", func(c hookCheck) {
-		e := c.added(owner(), 10)
-		e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, c.secret()
-		e.EventTypes, e.Description, e.Exhausted, e.Slow, e.RetryAt = nil, "", "", 0, time.Time{}
-		e.PreviousSecret, e.PreviousExpiresAt, e.QuietSince = webhook.Secret{}, time.Time{}, time.Time{}
-		saved := c.saved(e)
-		e.Version = 2
-		c.same("saved endpoint", e, saved)
-		c.holds(e)
-	}},
-	{"a save of an older version changes nothing", func(c hookCheck) {
-		e := c.added(owner(), 10)
-		newer := c.saved(e)
-		for _, e.Status = range []webhook.Status{webhook.Disabled, webhook.Deleted} {
-			c.saveRefused(e, webhook.ErrConflict)
-		}
-		c.holds(newer)
 	}},
 	{"of many racing saves one gets in", func(c hookCheck) {
 		e := c.added(owner(), 10)

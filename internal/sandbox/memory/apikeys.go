@@ -39,7 +39,7 @@ func (s *APIKeys) Issue(_ context.Context, k apikey.Key, most int) error {
 			valid++
 		}
 	}
-	if _, taken := s.keys[k.Hash]; !taken && valid >= most {
+	if valid >= most {
 		return apikey.ErrLimit
 	}
 	return s.put(k)
@@ -144,7 +144,8 @@ func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash
 	if k == nil || k.MerchantID != merchantID {
 		return apikey.ErrNotFound
 	}
-	if err := s.put(next); err != nil {
+	_, stored := s.keys[next.Hash]
+	if err := s.put(next); err != nil || stored {
 		return err
 	}
 	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {

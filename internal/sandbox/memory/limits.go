@@ -74,7 +74,12 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 		}
 		for _, l := range c.Limits {
 			spent := s.spent[dayOf(c, l.Key)]
-			spent.amount, spent.count = spent.amount.Sub(c.Amount), spent.count-min(spent.count, c.Count)
+			if !l.Amount.IsZero() {
+				spent.amount = spent.amount.Sub(c.Amount)
+			}
+			if l.Count > 0 {
+				spent.count -= c.Count
+			}
 			s.spent[dayOf(c, l.Key)] = spent
 		}
 		return nil

@@ -33,7 +33,7 @@ type Payments struct {
 	txs      map[wallet.ID][]*pendingTx // in nonce order
 	compared map[token.Coin]store.Comparison
 	places   map[store.Place]bool
-	audit    []store.Act // oldest first; no part of an image
+	audit    []store.Act // as they were appended; no part of an image
 	rails    []rail
 }
 

@@ -146,7 +146,9 @@ func (s *Payments) Append(ctx context.Context, e store.Act) error {
 
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {
 	return answer(ctx, s, func() ([]store.Act, error) {
-		return slices.DeleteFunc(slices.Clone(s.audit), func(e store.Act) bool { return e.At.Before(since) }), nil
+		acts := slices.DeleteFunc(slices.Clone(s.audit), func(e store.Act) bool { return e.At.Before(since) })
+		slices.SortStableFunc(acts, func(a, b store.Act) int { return a.At.Compare(b.At) })
+		return acts, nil
 	})
 }
 

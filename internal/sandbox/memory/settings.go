@@ -77,6 +77,8 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 				s.rails[i].ClosedAt = s.rails[i].ClosedBy(v).UTC()
 			}
 			return err
+		case v.Version > 0:
+			return store.ErrChanged
 		}
 		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token, Added: v.At.UTC()}}
 		added.ClosedAt = added.ClosedBy(v).UTC()
@@ -94,7 +96,10 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 		if i < 0 {
 			return nil, nil
 		}
-		all := slices.Clone(s.rails[i].versions.all)
+		all := slices.DeleteFunc(slices.Clone(s.rails[i].versions.all), func(v settings.Settings) bool {
+			_, err := settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v))
+			return err != nil
+		})
 		slices.Reverse(all)
 		return all, nil
 	})

@@ -1,0 +1,52 @@
+package dynamo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/schema"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/storetest"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
+)
+
+// TestAlike compares random operations of this package with those of the store in memory.
+func TestAlike(t *testing.T) {
+	w := new(wire)
+	db := w.client(t)
+	storetest.Alike(t, func(ctx context.Context) storetest.Pair {
+		id := rand.Text()
+		tables := schema.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
+		must.OK(t, schema.Create(ctx, db, tables))
+		return storetest.Pair{
+			Memory: storetest.Stores{Payments: memory.NewPayments(), Webhooks: memory.NewWebhooks(), Keys: new(memory.APIKeys)},
+			Database: storetest.Stores{Payments: dynamo.NewPayments(db, tables.Payments), Webhooks: dynamo.NewWebhooks(db, tables.Webhooks),
+				Keys: dynamo.NewAPIKeys(db, tables.APIKeys)},
+			Lose: func(n int) {
+				w.meddle = nil
+				if n == 0 {
+					return
+				}
+				w.lose(n)
+				lose := w.meddle
+				w.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
+					if op == "GetItem" || op == "BatchGetItem" || op == "Query" || op == "Scan" {
+						return send()
+					}
+					return lose(op, send)
+				}
+			},
+			Close: func() {
+				w.meddle = nil
+				for _, name := range []string{tables.APIKeys, tables.Payments, tables.Webhooks} {
+					must.Get(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}))(t)
+				}
+			},
+		}
+	})
+}

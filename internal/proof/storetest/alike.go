@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+)
+
+// Stores are all stores of a stack.
+type Stores struct {
+	Payments interface {
+		store.Store
+		store.AuditLog
+		store.Places
+	}
+	Webhooks webhook.Store
+	Keys     interface {
+		Keeper
+		recipient.Store
+	}
+}
+
+// A Pair is the store in memory, by which the simulation judges, and a database, both empty.
+type Pair struct {
+	Memory, Database Stores
+	// Lose has the answers of the database's next n writes lost after they were applied.
+	Lose func(n int)
+	// Close ends the database.
+	Close func()
+}
+
+// Alike makes random operations on both stores of a pair and compares every answer, the state of everything that an
+// operation names after each, and the whole state after each run. Some answers are lost, and some operations are
+// repeated. Of a difference it prints the shortest run that shows it. -rapid.checks=1000 -rapid.steps=25 are 100,000
+// operations, a quarter of them in each of four worlds.
+func Alike(t *testing.T, open func(ctx context.Context) Pair) {
+	for _, world := range []struct {
+		name    string
+		actions func(*run) (actions map[string]func(), whole func() []call)
+	}{{"payments", paymentActions}, {"settings", settingActions}, {"webhooks", webhookActions}, {"keys", keyActions}} {
+		t.Run(world.name, func(t *testing.T) {
+			made := map[string]int{}
+			rapid.Check(t, func(t *rapid.T) {
+				r := &run{T: t, Pair: open(context.Background()), made: made}
+				defer r.Close()
+				actions, whole := world.actions(r)
+				repeated := map[string]func(*rapid.T){}
+				for name, act := range actions {
+					repeated[name] = func(*rapid.T) { act() }
+				}
+				t.Repeat(repeated)
+				r.same(whole()...)
+			})
+			for _, line := range slices.Sorted(func(yield func(string) bool) {
+				for of, n := range made {
+					if !yield(fmt.Sprintf("%-40s %6d", of, n)) {
+						return
+					}
+				}
+			}) {
+				t.Log(line)
+			}
+		})
+	}
+}
+
+// A run is a random sequence of operations on a new pair of stores.
+type run struct {
+	*rapid.T
+	Pair
+	made map[string]int // operations by the class of their answer
+}
+
+// A call is one call of a store.
+type call struct {
+	name string
+	of   func(Stores) answer
+	lags bool // its answer may lag behind writes
+	// It may be two writes one after the other, the second of which is not made if the answer to the first is lost.
+	twofold bool
+}
+
+// An answer is what a call returned. The values count unless the error is of no class.
+type answer struct {
+	class  string
+	values []any
+}
+
+const unknown = "unknown outcome"
+
+var sentinels = []error{
+	store.ErrNotFound, store.ErrChanged, store.ErrUnreadable, store.ErrOtherRail, store.ErrNonceTaken,
+	store.ErrDailyLimit, store.ErrTooLarge,
+	store.ErrProposals, store.ErrFull, wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap,
+	wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, settings.ErrFixed, settings.ErrMissing, settings.ErrDamaged, settings.ErrNewer,
+	webhook.ErrLimit, webhook.ErrNotFound, webhook.ErrConflict, webhook.ErrDeliveryNotFound, webhook.ErrTooLarge,
+	apikey.ErrNotFound, apikey.ErrLimit, apikey.ErrExists, apikey.ErrTerms, apikey.ErrAssetTerms, recipient.ErrNotFound,
+}
+
+// class returns the sentinels that err is, "" for no error, unknown for any other.
+func class(err error) string {
+	if err == nil {
+		return ""
+	}
+	var of []string
+	for _, s := range sentinels {
+		if errors.Is(err, s) {
+			of = append(of, s.Error())
+		}
+	}
+	if of == nil {
+		return unknown
+	}
+	return strings.Join(of, " and ")
+}
+
+// done is the answer of a call that returns nothing but an error, and got of one whose values count without an error.
+func done(err error) answer { return answer{class: class(err)} }
+
+func got(err error, values ...any) answer {
+	if err != nil {
+		values = nil
+	}
+	return answer{class(err), values}
+}
+
+// do makes an operation on both stores and compares its answers, and those of views. The database's answer may be lost
+// once, inside the client, so that the client makes the operation twice, or for good, so that the caller makes it again.
+func (r *run) do(c call, views ...call) {
+	fate := pick(r, "fate", "", "", "", "", "repeated", "lost once", "lost")
+	lost := map[string]int{"lost once": 1, "lost": 1000}[fate]
+	r.Lose(lost)
+	there := c.of(r.Database)
+	r.Lose(0)
+	r.made[c.name[:strings.IndexAny(c.name+" ", " ")]+": "+there.class]++
+	r.Logf("%s: %q %s", c.name, there.class, fate)
+	diff := "not compared"
+	if lost > 0 && c.twofold && there.class == unknown {
+		diff = r.differs(views...)
+	}
+	for range 1 + min(lost, 5) { // the client makes it so often at most
+		if diff == "" {
+			break
+		}
+		here := c.of(r.Memory)
+		if diff = r.differs(views...); diff == "" && (lost == 0 || there.class != unknown) {
+			diff = compare(c.name, here, there)
+		}
+	}
+	if diff != "" {
+		r.Fatalf("%s", diff)
+	}
+	if fate != "" {
+		r.same(append([]call{c}, views...)...)
+	}
+}
+
+// same compares the answers of calls.
+func (r *run) same(calls ...call) {
+	if diff := r.differs(calls...); diff != "" {
+		r.Fatalf("%s", diff)
+	}
+}
+
+func (r *run) differs(calls ...call) (diff string) {
+	for _, c := range calls {
+		for range 50 {
+			if diff = compare(c.name, c.of(r.Memory), c.of(r.Database)); diff == "" || !c.lags {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if diff != "" {
+			return diff
+		}
+	}
+	return ""
+}
+
+func compare(name string, memory, database answer) string {
+	if memory.class != database.class {
+		return fmt.Sprintf("%s: %q in memory, %q of the database", name, memory.class, database.class)
+	}
+	if diff := cmp.Diff(memory.values, database.values, byEquality, wholeBytes, sameErrors, bare, cmpopts.EquateEmpty()); diff != "" {
+		return fmt.Sprintf("%s (-memory +database):\n%s", name, diff)
+	}
+	return ""
+}
+
+var sameErrors = cmp.Comparer(func(a, b error) bool { return class(a) == class(b) })
+
+// bare leaves out of a payment what a store may forget: the bytes of its attempts, which the pending transaction has,
+// and the revision of a signed payment.
+var bare = cmp.Transformer("payment", func(p payment.Payment) struct{ P bared } {
+	p.Attempts = slices.Clone(p.Attempts)
+	for i := range p.Attempts {
+		p.Attempts[i].Raw = nil
+	}
+	if p.State.Signed() {
+		p.Revision = ""
+	}
+	return struct{ P bared }{bared(p)}
+})
+
+type bared payment.Payment
+
+// pick draws one of some values; a run is shortened towards the first.
+func pick[V any](r *run, label string, from ...V) V {
+	return from[rapid.IntRange(0, len(from)-1).Draw(r.T, label)]
+}
+
+// often returns v, and seldom, in one of n draws, another value.
+func often[V any](r *run, n int, v V, other func() V) V {
+	if rapid.IntRange(0, n-1).Draw(r.T, "odd") < n-1 {
+		return v
+	}
+	return other()
+}
+
+// weighted returns the actions under so many names each, so that they are drawn more often.
+func weighted(actions map[string]func(), times map[string]int) map[string]func() {
+	all := map[string]func(){}
+	for name, act := range actions {
+		for n := range max(1, times[name]) {
+			all[fmt.Sprint(name, strings.Repeat(" ", n))] = act
+		}
+	}
+	return all
+}
