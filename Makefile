@@ -106,7 +106,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants alike nodes chaos fuzz conformance generators contract upgrade simulate
+NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance generators contract upgrade simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -207,7 +207,12 @@ NODES ?= remit,arc,anvil,hardhat
 .PHONY: nodes
 nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none')
 	@tools/install dynamodb nodes
-	go test ./bench/measure -count=1 -timeout=60m -run '^TestNodes$$' -nodes=$(NODES) $(ARGS)
+	go test ./bench/measure -count=1 -timeout=60m -run '^Test(Nodes|OneOfThree)$$' -nodes=$(NODES) $(ARGS)
+
+.PHONY: recover
+recover: ## Lose the tables under load, recover, and ask for every payment again (NODES=anvil for one node)
+	@tools/install dynamodb nodes
+	go test ./bench/measure -count=1 -timeout=60m -run '^TestRecover$$' -nodes=$(NODES) $(ARGS)
 
 .PHONY: contract
 contract: ## Recompile the contracts and compare them with the bytecode in the repository
