@@ -36,8 +36,8 @@ func TestWallets(t *testing.T) {
 	}
 	full := `"balance":2500000,"balance_text":"2500000","spendable":2500000,"spendable_text":"2500000"`
 	of := func(r wallet.ID, merchant string, state wallet.State) error {
-		return a.payments.Register(t.Context(), wallet.Registration{ID: r, Token: asset.Contract, State: state, Key: wallet.InSecret,
-			Merchant: merchant})
+		return a.payments.Register(t.Context(), wallet.Registration{ID: r, Token: asset.Contract, State: state,
+			Key: wallet.InSecret, Merchant: merchant})
 	}
 	must.OK(t, of(wallet.ID{ChainID: 84532, Address: token.Address{1}}, "", wallet.Active))
 	must.OK(t, of(wallet.ID{ChainID: 84532, Address: token.Address{2}}, "mer_other", wallet.Assigned))
@@ -47,9 +47,8 @@ func TestWallets(t *testing.T) {
 	must.OK(t, a.payments.Open(t.Context(), wallet.Wallet{ID: id, Merchant: a.merchant, NextNonce: 1, Ceiling: 9, Balance: token.Units(9),
 		Reservations: map[payment.ID]wallet.Reservation{}}, asset.Contract))
 	a.node.account.Mined = 1
-	p := payment.New("pay_a", payment.Request{Merchant: a.merchant, Mode: "test", To: token.Address{9}, Amount: token.Units(5)}, asset,
-		"n", a.now).
-		AssignedTo(id.Address, chain.Tx{ChainID: 84532})
+	of5 := payment.Request{Merchant: a.merchant, Mode: "test", To: token.Address{9}, Amount: token.Units(5)}
+	p := payment.New("pay_a", of5, asset, "n", a.now).AssignedTo(id.Address, chain.Tx{ChainID: 84532})
 	_, _, err := a.payments.Create(t.Context(), p)
 	need := store.NeedOf(p, a.now)
 	need.Owner = a.merchant
