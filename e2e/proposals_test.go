@@ -79,7 +79,8 @@ func TestProposals(t *testing.T) {
 		t.Errorf("from a wallet with too little: %s", a.text)
 	}
 	give(2_000_000)
-	if a := m.refused("POST", "/send-payment", 7_000_002, "awaiting", 409, "proposal_open"); a.get("proposal") != awaiting[len("/proposals/"):] {
+	a := m.refused("POST", "/send-payment", 7_000_002, "awaiting", 409, "proposal_open")
+	if a.get("proposal") != awaiting[len("/proposals/"):] {
 		t.Errorf("under an open proposal: %s", a.text)
 	}
 	m.refused("GET", "/transactions?idempotency_key=awaiting", 0, "", 409, "proposal_open")

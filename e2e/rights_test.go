@@ -225,7 +225,8 @@ func (s *stack) logical(name string) string {
 // logged returns the lines of a function's log group so far, which others may share.
 func (s *stack) logged(t *testing.T, function string) []string {
 	t.Helper()
-	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "ReleaseProposals": "Settlement", "DeliverWebhook": "Delivery"}[function]
+	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "ReleaseProposals": "Settlement",
+		"DeliverWebhook": "Delivery"}[function]
 	return s.linesOf(t, s.Resources[cmp.Or(group, "Requests")+"LogGroup"])
 }
 

@@ -52,11 +52,14 @@ var onlyIn = map[string]string{
 	"github.com/alecthomas/": "operator",
 }
 
+// withNodes are the programs that ask nodes.
+const withNodes = "remit check-receipts get-balance refill-wallets release-proposals send-payment send-payments"
+
 // mayLink lists the functions, and cmd/remit, that may link packages that cost start-up time, hold
 // power over money or are for tests, even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":                                     "remit check-receipts get-balance refill-wallets release-proposals send-payment send-payments",
-	"github.com/remit-payouts/remit/internal/evm/ethrpc":       "remit check-receipts get-balance refill-wallets release-proposals send-payment send-payments",
+	"github.com/ethereum/":                                     withNodes,
+	"github.com/remit-payouts/remit/internal/evm/ethrpc":       withNodes,
 	"github.com/remit-payouts/remit/internal/payments/keyring": "remit check-receipts release-proposals send-payment send-payments",
 	"github.com/remit-payouts/remit/internal/aws/kms": "remit check-receipts release-proposals send-payment send-payments create-webhook " +
 		"rotate-webhook-secret " +

@@ -156,7 +156,8 @@ func TestTemplateSpellings(t *testing.T) {
 
 func precedesRounds(r node) string {
 	after, from := at[any](r, "DependsOn"), at[string](r, "Properties.CodeUri")
-	if (strings.HasPrefix(from, "functions/send-payment") || from == "functions/release-proposals/") && after != "CheckReceiptsFunctionAliaslive" {
+	signs := strings.HasPrefix(from, "functions/send-payment") || from == "functions/release-proposals/"
+	if signs && after != "CheckReceiptsFunctionAliaslive" {
 		return fmt.Sprintf("it depends on %v", after)
 	}
 	return ""

@@ -102,8 +102,9 @@ func everything(t *testing.T) string {
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Unruled: 1, Suspect: 8, Undecided: 9,
 		Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{1500 * time.Millisecond, time.Second},
-		Spent:   []settlement.Spent{{Fee: amount}, {Fee: amount}, {Noop: true, Fee: amount}},
-		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}, {Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
+		Spent: []settlement.Spent{{Fee: amount}, {Fee: amount}, {Noop: true, Fee: amount}},
+		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12},
+			{Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
 	}, runreport.Of{Asset: "USDC", Decimals: 6, GasLowGwei: 2})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Slowest: time.Second}, {Node: "c", Silent: true}})
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
@@ -143,10 +144,12 @@ func TestNumbers(t *testing.T) {
 	}
 	want := map[string]any{
 		"ItemsUnreadable": 7.0, "SettingsUnusable": 1.0, "NoncesConsumed": 8.0, "WalletsPaused": 10.0, "OldestPending": 60.0, "WalletsLow": 1.0,
-		"PaymentsFailedShare": 200.0 / 3, "NodesSilent": 2.0, "ScheduledRuns": 1.0, "OldestProposal": 1.0, "RefillsRefused": 1.0, "RequestsFailed": 1.0,
+		"PaymentsFailedShare": 200.0 / 3, "NodesSilent": 2.0, "ScheduledRuns": 1.0, "OldestProposal": 1.0, "RefillsRefused": 1.0,
+		"RequestsFailed":               1.0,
 		"Asset USDC PaymentsConfirmed": 1.0, "Asset USDC PaymentsFailed": 2.0, "Asset USDC ReservationsFinished": 3.0, "Asset USDC Noops": 4.0,
 		"Asset USDC FeeBumps": 5.0, "Asset USDC Resent": 6.0, "Asset USDC BroadcastsRefused": 13.0, "Asset USDC Undecided": 9.0,
-		"Asset USDC PaymentsPending": 11.0, "Asset USDC SlowestToFinal": 1.5, "Asset USDC PaymentFees": 2.46913578, "Asset USDC NoopFees": 1.23456789,
+		"Asset USDC PaymentsPending": 11.0, "Asset USDC SlowestToFinal": 1.5, "Asset USDC PaymentFees": 2.46913578,
+		"Asset USDC NoopFees":     1.23456789,
 		"Asset USDC PoorestToken": 1234.56789, "Asset USDC PoorestGas": 1.23456789, "Asset USDC NonceGap": 12.0,
 		"Node a NodeErrors": 14.0, "Node b NodeLatency": 1000.0, "Code not_found Refusals": 1.0,
 		"Webhook2xx": 1.0, "Webhook3xx": 1.0, "Webhook4xx": 1.0, "Webhook5xx": 1.0, "WebhookNone": 1.0, "WebhookDuration": 5.0,

@@ -152,7 +152,8 @@ func (a *agent) guard(ctx context.Context) error {
 
 // propose asks a person to approve the payment of an intent, or returns the intent's proposal as it is now.
 func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any, error) {
-	p, err := a.api.Propose(ctx, intent, remit.CreateProposalRequest{To: string(o.To), Amount: o.Amount, Asset: o.Asset, Reference: o.Reference,
+	p, err := a.api.Propose(ctx, intent, remit.CreateProposalRequest{To: string(o.To), Amount: o.Amount,
+		Asset: o.Asset, Reference: o.Reference,
 		DifferentFrom: o.DifferentFrom})
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	switch {

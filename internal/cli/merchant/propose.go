@@ -18,7 +18,7 @@ func (p *payout) propose(ctx context.Context) error {
 	switch {
 	case len(paid) > 0 && !p.Batch:
 		return errors.New("nothing was proposed: this run has paid rows, or was released; name another one (--run)")
-	case err != nil && !(is && open.Code == "proposal_open"):
+	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed, since what was paid before is not known: %w", err)
 	}
 	first, size := p.rows[0], map[bool]int{true: batchLimit, false: 1}[p.Batch]

@@ -96,7 +96,7 @@ type call struct {
 	twofold bool
 }
 
-// An answer is what a call returned. The values count unless the error is of no class.
+// An answer is the result of a call. The values count unless the error is of no class.
 type answer struct {
 	class  string
 	values []any
@@ -205,7 +205,7 @@ func compare(name string, memory, database answer) string {
 
 var sameErrors = cmp.Comparer(func(a, b error) bool { return class(a) == class(b) })
 
-// bare leaves out of a payment what a store may forget: the bytes of its attempts, which the pending transaction has,
+// bare leaves out the parts of a payment that a store may forget: the bytes of its attempts, which the pending transaction has,
 // and the revision of a signed payment.
 var bare = cmp.Transformer("payment", func(p payment.Payment) struct{ P bared } {
 	p.Attempts = slices.Clone(p.Attempts)

@@ -140,7 +140,7 @@ func proposalsOf(f store.ProposalFilter) call {
 	}}
 }
 
-// dueAt leaves out what is signed: a commit does not move a proposal's place.
+// dueAt leaves out signed payments: a commit does not move a proposal's place.
 func dueAt(at time.Time) call {
 	return call{name: fmt.Sprint("Due ", at), lags: true, of: func(s Stores) answer {
 		due, err := s.Payments.Due(ctx, at, 100)

@@ -135,7 +135,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		must.OK(t, tables.Payments.Register(t.Context(),
 			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
 	}
-	for n, state := range map[byte]wallet.State{6: wallet.Assigned, 7: wallet.Assigned, 8: wallet.Draining, 9: wallet.Assigned, 10: wallet.Draining} {
+	for n, state := range map[byte]wallet.State{6: wallet.Assigned, 7: wallet.Assigned, 8: wallet.Draining, 9: wallet.Assigned,
+		10: wallet.Draining} {
 		merchant := fmt.Sprint("mer_", n)
 		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state,
 			Key: wallet.InSecret, Merchant: merchant}))
@@ -143,12 +144,14 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			must.OK(t, tables.Keys.SetTerms(t.Context(), merchant, apikey.Terms{}, apikey.Terms{AssetTerms: apikey.AssetTerms{Own: "x"}}))
 		}
 	}
-	must.OK(t, tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(7), NextNonce: 9, Paused: "theft", Merchant: "mer_7"}, stored.Token.Contract))
+	must.OK(t, tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(7), NextNonce: 9, Paused: "theft", Merchant: "mer_7"},
+		stored.Token.Contract))
 	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
 		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
 		"eth_getTransactionCount": `"result":"0x9"`, "eth_call 0xdd62ed3e": operatortest.Word(0),
-		"eth_getBalance " + id(7).Address.String(): operatortest.Word(1e18), "eth_getBalance " + id(9).Address.String(): operatortest.Word(1e18)}))
+		"eth_getBalance " + id(7).Address.String(): operatortest.Word(1e18),
+		"eth_getBalance " + id(9).Address.String(): operatortest.Word(1e18)}))
 	defer node.Close()
 	cloud := &operatortest.Cloud{Secrets: map[string]string{"remit/wallets/" + id(5).Address.String(): "key"}}
 	cloud.Answer = func(_ *http.Request, action, _ string) string {
@@ -176,9 +179,10 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		"wallet 0x06000000":    "BAD holds 0 ether",
 		"own wallets": "BAD payments of merchant mer_6 wait: no wallet of its own can pay\n" +
 			"payments of merchant mer_7 wait: no wallet of its own can pay\npayments of merchant mer_8 wait: no wallet of its own can pay",
-		"allowance 0x01000000":    "BAD the batch contract may take nothing",
-		"batch contract":          "no such method",
-		"keys in KMS":             "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " + id(1).Address.String(),
+		"allowance 0x01000000": "BAD the batch contract may take nothing",
+		"batch contract":       "no such method",
+		"keys in KMS": "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " +
+			id(1).Address.String(),
 		"tables":                  "cannot be restored to a point in time",
 		"replicas of the secrets": "BAD nodes is not in eu-west-1",
 		"alarms":                  "BAD in alarm: remit-B",

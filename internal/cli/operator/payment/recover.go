@@ -236,7 +236,8 @@ func (r recovered) text(d *deployed.Deployment) string {
 		fmt.Fprintf(&b, "  %s is on the chain, and the tables know it otherwise: remit payment show %s\n", id, id)
 	}
 	if len(r.Releases) > 0 {
-		b.WriteString(releasing(r.Releases) + "these proposals are released once payments go on: first cancel those that were cancelled since the copy\n")
+		b.WriteString(releasing(r.Releases) +
+			"these proposals are released once payments go on: first cancel those that were cancelled since the copy\n")
 	}
 	switch {
 	case r.DryRun:

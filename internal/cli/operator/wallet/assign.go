@@ -151,7 +151,8 @@ const reach = 35 * time.Second
 
 // ownAlone describes the effect of owns.
 func ownAlone(d *deployed.Deployment, merchant string) string {
-	return fmt.Sprintf("From now on merchant %s pays %s from wallets of its own alone, never from the common ones, and no refill sends them %[2]s. "+
+	return fmt.Sprintf("From now on merchant %s pays %s from wallets of its own alone, never from the common ones, "+
+		"and no refill sends them %[2]s. "+
 		"The command ends when every request obeys: within %v.", merchant, d.Asset.Symbol, reach)
 }
 

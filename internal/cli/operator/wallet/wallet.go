@@ -121,7 +121,8 @@ func adds(d *deployed.Deployment, kind, merchant string) string {
 	text := fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\n", kind, d.Stack, d.Name(),
 		d.Asset.Symbol)
 	if merchant != "" {
-		text = fmt.Sprintf("This adds %s to stack %s, for %s: a wallet of merchant %s. Send it %s and gas.\n%s\n", kind, d.Stack, d.Name(), merchant,
+		text = fmt.Sprintf("This adds %s to stack %s, for %s: a wallet of merchant %s. Send it %s and gas.\n%s\n", kind, d.Stack, d.Name(),
+			merchant,
 			d.Asset.Symbol, ownAlone(d, merchant))
 	}
 	return text + "Nobody else may use the key from now on. If it has paid before, every wallet of the rail is paused."

@@ -15,7 +15,7 @@ import (
 // The bounds of a Goal.
 const (
 	// Of a request, once its process has compared every wallet: sixteen at a time may wait for the liar, which alone
-	// counts more transactions, to show one (chain.Nodes.Ahead). What was compared is remembered.
+	// counts more transactions, to show one (chain.Nodes.Ahead). A compared wallet is remembered.
 	answerTime = 20 * time.Second
 	dearest    = 2 // times the price of gas that honest nodes quote
 
