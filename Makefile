@@ -106,7 +106,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance generators contract upgrade simulate
+NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance generators contract upgrade torture simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -134,6 +134,11 @@ INTENTS ?= 2000
 conformance: ## Pay through faults and killed processes with the SDK of every language, and count on the chain (INTENTS=2000 ARGS=-seed=7)
 	@tools/install dynamodb sdk
 	go test ./sdk -count=1 -v -timeout=60m -run '^TestConformance$$' -intents=$(INTENTS) $(ARGS)
+
+.PHONY: torture
+torture: ## Kill Remit and a plain service, lose and repeat their requests, restore their tables, and count on the chain (ARGS=-seed=7)
+	@tools/install dynamodb torture
+	go test ./bench/torture -run '^$$' -bench Torture -benchtime=1x -timeout=30m $(ARGS)
 
 .PHONY: generators
 generators: ## Make clients of openapi.json with every generator of docs/clients.md, and pay with them; needs a JDK and Maven
