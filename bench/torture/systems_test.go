@@ -34,7 +34,7 @@ type System struct {
 	// Save copies the database, and Restore puts the copy back. No process of the service runs meanwhile.
 	Save, Restore func()
 
-	// Recover does what the service's documentation says to do after a restore; nil for nothing.
+	// Recover follows the service's documentation after a restore; nil if there is none.
 	Recover func(url string)
 }
 
@@ -53,7 +53,8 @@ func remit(t testing.TB, chain *devnet.Chain, rpc string) System {
 	return System{
 		Name: "Remit",
 		Start: func() (string, func()) {
-			server, merchant := localtest.Local(t, t.Output(), remitPath, "--window", "64", "--dynamodb", dynamotest.Start(t), "--rpc", rpc, "--token",
+			server, merchant := localtest.Local(t, t.Output(), remitPath, "--window", "64", "--dynamodb",
+				dynamotest.Start(t), "--rpc", rpc, "--token",
 				chain.Token().Contract.String(), "--wallet-file", wallets, "--key-creation", "public", "--no-page")
 			if key == "" {
 				key = merchant.Key

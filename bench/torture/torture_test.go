@@ -26,7 +26,7 @@ var seed = flag.Uint64("seed", 1, "the seed of the faults")
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remitPath)) }
 
-// A fate is what a gateway does to some requests.
+// A fate is one way in which a gateway treats a request.
 type fate int
 
 const (
@@ -171,11 +171,11 @@ func (o *torment) asks(b *testing.B) {
 	clients.Wait()
 }
 
-// restart kills the service, and starts it after what is done meanwhile. The node loses no answer while it starts.
-func (o *torment) restart(meanwhile ...func()) {
+// restart kills the service, and starts it again after the acts. The node loses no answer while it starts.
+func (o *torment) restart(acts ...func()) {
 	o.kill()
 	o.kills++
-	for _, do := range meanwhile {
+	for _, do := range acts {
 		do()
 	}
 	o.node.loses(0)
@@ -247,7 +247,7 @@ func torture(b *testing.B, s System, on *devnet.Chain, node *gateway, payments i
 				o.restart(s.Save)
 				saved = true
 			case !restored && answered > payments*2/3:
-				o.restart(func() { time.Sleep(2 * time.Second) }, s.Restore) // what was sent is mined
+				o.restart(func() { time.Sleep(2 * time.Second) }, s.Restore) // all that it sent is mined
 				if restored = true; s.Recover != nil {
 					s.Recover(g.service)
 				}
