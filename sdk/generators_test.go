@@ -22,7 +22,7 @@ import (
 var slow = flag.Bool("slow", false, "also the generators of TestGenerators that take minutes")
 
 // generators make clients of openapi.json, each in a directory of its own with the program of testdata/generators/NAME.
-// Both lines are of bash: one that compiles client and program, and one that runs it.
+// Both lines are of bash: one that compiles client and program, and one that runs it, "" for none.
 var generators = []struct {
 	name, version string
 	slow          bool
@@ -40,6 +40,7 @@ var generators = []struct {
 		mvn -q -B -f gen/pom.xml dependency:copy-dependencies &&
 		javac -nowarn -cp 'gen/target/dependency/*' -d out $(find gen/src/main -name '*.java') Main.java`,
 		"java -cp 'out:gen/target/dependency/*' Main"},
+	{"openapi-generator-csharp", "7.26.0", true, `$PY/openapi-generator-cli generate -i openapi.json -g csharp -o gen`, ""},
 }
 
 // TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays 5,000 of
@@ -75,9 +76,11 @@ func TestGenerators(t *testing.T) {
 				"PY=" + filepath.Dir(python), "PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
 			must.OK(t, os.WriteFile(filepath.Join(at.dir, "openapi.json"), served.Body, 0o600))
 			must.OK(t, os.Symlink(modules, filepath.Join(at.dir, "node_modules")))
-			must.OK(t, os.CopyFS(at.dir, os.DirFS("testdata/generators/"+g.name)))
+			if from := "testdata/generators/" + g.name; g.run != "" {
+				must.OK(t, os.CopyFS(at.dir, os.DirFS(from)))
+			}
 			compiled, paid := "no", "no"
-			if run(t, at, "bash", "-c", g.compile); !t.Failed() {
+			if run(t, at, "bash", "-c", g.compile); g.run != "" && !t.Failed() {
 				compiled = "yes"
 				if printed := run(t, at, "bash", "-c", g.run); strings.TrimSpace(printed) == "5000000000 123456789012345678901" {
 					paid = "yes"

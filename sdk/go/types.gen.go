@@ -780,7 +780,7 @@ type CreateProposalRequest struct {
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
 	Amount AmountInput `json:"amount,omitempty"`
 
-	// Approval `none` needs the scope `payments:write` too.
+	// Approval By default `required`; `none` needs the scope `payments:write` too.
 	Approval CreateProposalRequestApproval `json:"approval,omitempty"`
 
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
@@ -811,7 +811,7 @@ type CreateProposalRequest struct {
 	WalletAddress AddressInput `json:"wallet_address,omitempty"`
 }
 
-// CreateProposalRequestApproval `none` needs the scope `payments:write` too.
+// CreateProposalRequestApproval By default `required`; `none` needs the scope `payments:write` too.
 type CreateProposalRequestApproval string
 
 // CreateRecipientRequest defines model for CreateRecipientRequest.

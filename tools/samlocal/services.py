@@ -144,7 +144,7 @@ def rail(facts, block_time):
     token = facts["token"]
     return {"ChainId": str(facts["chain_id"]), "TokenAddress": token["address"], "TokenSymbol": token["symbol"],
             "TokenDecimals": str(token["decimals"]), "Network": "local", "ConfirmationRule": "2", "Quorum": "", "BlockTime": block_time,
-            "TokenLow": "0", "GasLowGwei": "0", "Closed": "false", "AmountMinimum": "0", "AmountMaximum": "0", "DailyLimit": "0",
+            "TokenLow": "0", "GasLowGwei": "0", "Closed": "false", "AmountMinimum": "0", "AmountMaximum": "0", "DailyLimit": "0", "ApproveAbove": "",
             "RequireIdempotencyKey": "false", "SanctionsList": "", "MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantCap": "50", "Memo": "on",
             "RefillToken": "", "RefillEther": "",
             "BatchContract": "0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d"}  # on every chain; the embedded one has it

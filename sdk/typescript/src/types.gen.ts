@@ -209,8 +209,7 @@ export type components = {
              */
             expires_in_seconds?: number | null;
             /**
-             * @description `none` needs the scope `payments:write` too.
-             * @default required
+             * @description By default `required`; `none` needs the scope `payments:write` too.
              * @enum {string|null}
              */
             approval?: "required" | "none" | null;
