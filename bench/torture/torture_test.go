@@ -186,9 +186,11 @@ func (o *torment) restart(acts ...func()) {
 	fmt.Printf("  %s: %d requests were taken on, it runs for the time %d\n", o.Name, o.answered.Load(), o.kills)
 }
 
-// paid counts the transfers to each recipient, once there is none for five seconds.
-func paid(on *devnet.Chain) (found map[string]int) {
-	for calm, last := 0, -1; calm < 50; time.Sleep(100 * time.Millisecond) {
+// paid counts the transfers to each recipient, once all have one or two minutes have passed, and there is none for five
+// seconds.
+func paid(on *devnet.Chain, payments int) (found map[string]int) {
+	end := time.Now().Add(2 * time.Minute)
+	for calm, last := 0, -1; calm < 50 || len(found) < payments && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}
 		sum := 0
 		for _, block := range on.Since(func(chain.Block) bool { return false }) {
@@ -261,7 +263,7 @@ func torture(b *testing.B, s System, on *devnet.Chain, node *gateway, payments i
 	}
 	g.holds.Wait()
 	once, more, never, unpaid := 0, 0, 0, 0
-	found := paid(on)
+	found := paid(on, payments)
 	for i := range payments {
 		switch n := found[recipient(i)]; {
 		case n == 1:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -35,13 +37,22 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 		c.Fund(fakechain.Wallet(n), token.Units(100), token.Units(wei))
 	}
 	must.OK(t, tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 1, Token: coin, Network: "test"})))
+	var turn sync.Mutex // the chain is for one caller at a time
 	mine = func() {
+		turn.Lock()
+		defer turn.Unlock()
 		c.Mine(c.Nodes[0])
 		c.Each((*fakechain.Node).Follow)
 	}
+	around := func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
+		turn.Lock()
+		defer turn.Unlock()
+		apply(ctx)
+		return nil
+	}
 	config := stack.Config{ChainID: 1, Token: coin, Network: "test", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
-	nodes := chain.Nodes{c.Nodes[0], c.Nodes[1]}
+	nodes := chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: around}, interpose.Node{Node: c.Nodes[1], Around: around}}
 	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
 		Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
 	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
