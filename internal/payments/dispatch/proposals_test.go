@@ -276,8 +276,15 @@ func TestCancel(t *testing.T) {
 			d.run()
 		}
 		d.Pass(test.since)
+		_, direct := d.d.Send(t.Context(), asked)
+		if _, open := errors.AsType[*dispatch.OpenError](direct); open != (test.calls == nil) || !open && !errors.Is(direct, dispatch.ErrDuplicate) {
+			t.Errorf("%s: a request goes on with the release: %v, after %v", what, direct, d.Calls)
+		}
 		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped
 		_, err := d.Cancel(t.Context(), owner, name)
+		if _, late := d.d.Send(t.Context(), asked); err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
+			t.Errorf("%s: a request under a key that is used up: %v", what, late)
+		}
 		if state := d.read().Payment.State; !errors.Is(err, test.want) || (err == nil) != (state == payment.Cancelled) {
 			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
 		}
