@@ -16,7 +16,7 @@ var errCursor = errors.New("invalid cursor")
 
 const cursorSum = 12
 
-// Filters are those of all lists. Zero fields do not restrict.
+// Filters has the filters of every list. A zero field filters nothing.
 type filters struct {
 	Status    string     `json:"s,omitempty"`
 	Reference string     `json:"r,omitempty"`

@@ -43,7 +43,7 @@ func TestAgentProposes(t *testing.T) {
 	ask(agent, "A person approved it")
 }
 
-// TestProposeAFile: each row is proposed once, in whatever order, and the same run pays none of them.
+// TestProposeAFile: each row is proposed once, in any order, and the same run then pays no row.
 func TestProposeAFile(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	open := func() (all []remit.Proposal) {

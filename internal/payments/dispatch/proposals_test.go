@@ -277,7 +277,8 @@ func TestCancel(t *testing.T) {
 		}
 		d.Pass(test.since)
 		_, direct := d.d.Send(t.Context(), asked)
-		if _, open := errors.AsType[*dispatch.OpenError](direct); open != (test.calls == nil) || !open && !errors.Is(direct, dispatch.ErrDuplicate) {
+		_, open := errors.AsType[*dispatch.OpenError](direct)
+		if open != (test.calls == nil) || !open && !errors.Is(direct, dispatch.ErrDuplicate) {
 			t.Errorf("%s: a request goes on with the release: %v, after %v", what, direct, d.Calls)
 		}
 		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped
