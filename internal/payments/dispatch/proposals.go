@@ -42,7 +42,8 @@ type Proposals struct {
 	// merchants, without a code for one that holds only for now.
 	Terms   func(ctx context.Context, merchant string) (apikey.Terms, error)
 	Explain func(error) proposal.Refusal
-	Width   int // of proposals that Run looks after at once; 0: 16
+	Most    int // due proposals that a run reads; 0: 10,000
+	Width   int // of them that it looks after at once; 0: 16
 }
 
 // Propose stores a proposal for r, and takes r's key, or returns the same one as it is stored, with replayed. Errors are

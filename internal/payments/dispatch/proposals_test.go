@@ -387,6 +387,54 @@ func TestWhoIsNotReleased(t *testing.T) {
 	}
 }
 
+// TestACrowdMakesRoom: more proposals than a run reads, which can neither be released nor ended now, keep no other from
+// its release. While a run reads them all, it writes nothing about them.
+func TestACrowdMakesRoom(t *testing.T) {
+	for why, life := range map[string]time.Duration{
+		"a suspended merchant's": time.Hour, "refused for now": time.Hour,
+		"ended, in tables that were not compared": time.Minute,
+	} {
+		d, stuck := newDesk(t, nil), payment.ID("")
+		d.Store = d.Store.(eager).Store
+		d.Terms = func(_ context.Context, merchant string) (terms apikey.Terms, err error) {
+			if stuck := merchant == "mer_stuck"; stuck && why == "refused for now" {
+				err = chain.ErrUnavailable
+			} else if stuck {
+				terms.Suspended = "fraud"
+			}
+			return terms, err
+		}
+		propose := func(merchant, key string, life time.Duration) payment.ID {
+			return must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) {
+				r.Merchant, r.IdempotencyKey, p.Life = merchant, key, life
+			}))(t).Payment.ID
+		}
+		run := func(most int) (released int, writes uint64) {
+			d.Most = most
+			released, _, err := d.Run(t.Context())
+			d.Must(err)
+			return released, must.Get(d.Tables.Proposal(t.Context(), stuck))(t).Writes
+		}
+		stuck = propose("mer_1", "opens a wallet", time.Hour)
+		run(2)
+		stuck = propose("mer_stuck", "a", life)
+		propose("mer_stuck", "b", life)
+		d.Pass(2 * time.Minute)
+		_, before := run(3)
+		propose("mer_1", "c", time.Hour)
+		if released, after := run(4); released != 1 || after != before {
+			t.Errorf("%s, read with all others: %d released, %d writes", why, released, after-before)
+		}
+		propose("mer_1", "d", time.Hour)
+		if released, _ := run(2); released != 0 {
+			t.Errorf("%s: %d released before others that were due earlier", why, released)
+		}
+		if released, _ := run(2); released != 1 {
+			t.Errorf("%s: %d released, want the one that can be", why, released)
+		}
+	}
+}
+
 // TestEventsAreNotLost: an event whose publishing failed is published by the next run.
 func TestEventsAreNotLost(t *testing.T) {
 	d := newDesk(t, breaks("Announce#1", "Announce#3", "Announce#5"))

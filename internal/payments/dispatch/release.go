@@ -28,10 +28,11 @@ const (
 )
 
 // Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed, and how long
-// the oldest proposal has waited for a run. It publishes events and stores ends that were left, until ctx ends. Two runs
-// at once do no harm.
+// the oldest proposal has waited for a run. It publishes events and stores ends that were left, until ctx ends. If more
+// are due than a run reads, those that can neither be released nor ended now make room. Two runs at once do no harm.
 func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration, err error) {
-	due, err := s.Store.Due(ctx, s.Now(), releaseRead)
+	most := cmp.Or(s.Most, releaseRead)
+	due, err := s.Store.Due(ctx, s.Now(), most)
 	if err != nil || len(due) == 0 {
 		return 0, 0, err
 	}
@@ -50,7 +51,7 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 			break
 		}
 		group.Go(func() error {
-			done, err := s.lookAfter(ctx, d.ID)
+			done, err := s.lookAfter(ctx, d.ID, len(due) == most)
 			if done {
 				signed.Add(1)
 			}
@@ -63,12 +64,29 @@ func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration
 }
 
 // lookAfter releases, ends or announces a due proposal, and reports whether its payment is signed now.
-func (s *Proposals) lookAfter(ctx context.Context, id payment.ID) (signed bool, err error) {
+func (s *Proposals) lookAfter(ctx context.Context, id payment.ID, crowd bool) (signed bool, err error) {
 	p, err := s.Store.Proposal(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	p = s.publish(ctx, p)
+	signed, err = s.tryRelease(ctx, p)
+	if crowd && !signed && p.Payment.State == payment.Proposed && p.Event == "" && !s.Now().Before(p.Next()) {
+		err = errors.Join(err, s.amendUnchanged(ctx, p, p.Later(s.Now())))
+	}
+	return signed, err
+}
+
+// amendUnchanged stores to over p, unless the stored proposal has changed since.
+func (s *Proposals) amendUnchanged(ctx context.Context, p, to proposal.Proposal) error {
+	if err := s.Store.Amend(ctx, p, to, store.Guard{}); !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return nil
+}
+
+// tryRelease releases or ends a proposal.
+func (s *Proposals) tryRelease(ctx context.Context, p proposal.Proposal) (signed bool, err error) {
 	terms, err := s.Terms(ctx, p.Payment.Merchant)
 	switch state, now := p.Payment.State, s.Now(); {
 	case state.Signed() || state.UsedUp():
@@ -88,16 +106,14 @@ func (s *Proposals) lookAfter(ctx context.Context, id payment.ID) (signed bool, 
 	request.Key.MerchantMaximum, request.Key.MerchantDaily, request.Key.OwnWallets = limits.Maximum, limits.Daily, limits.Own != ""
 	err = s.Release(ctx, p, request)
 	if err == nil {
-		if p, err = s.Store.Proposal(ctx, id); err == nil {
+		if p, err = s.Store.Proposal(ctx, p.Payment.ID); err == nil {
 			s.publish(ctx, p)
 		}
 		return true, err
 	}
 	if why := s.Explain(err); why.Code != "" && p.Payment.State == payment.Proposed && !errors.Is(err, ErrInProgress) {
 		// If the release was begun, its refusal is stored with its end, and this write finds another proposal.
-		if err = s.Store.Amend(ctx, p, p.Refused(why, s.Now()), store.Guard{}); errors.Is(err, store.ErrChanged) {
-			err = nil
-		}
+		err = s.amendUnchanged(ctx, p, p.Refused(why, s.Now()))
 	}
 	return false, err
 }

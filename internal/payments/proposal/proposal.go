@@ -76,7 +76,7 @@ type Proposal struct {
 	Version       int64         `json:"version"` // visible changes but the release
 	Refusal       *Refusal      `json:"refusal,omitempty"`
 	Tries         int           `json:"tries,omitempty"`  // refused since its approval
-	Retry         time.Time     `json:"retry,omitzero"`   // no release is tried earlier
+	Retry         time.Time     `json:"retry,omitzero"`   // nothing is tried earlier
 	Event         string        `json:"event,omitempty"`  // of its last change, as long as it may be unpublished
 	Closed        bool          `json:"closed,omitempty"` // it counts no more as open
 	Writes        uint64        `json:"writes"`           // counts all stored changes
@@ -134,16 +134,16 @@ func (p Proposal) Waits() bool { return p.Required && p.Approver.Key == "" }
 // Next returns when something is to be done about the proposal: an event is to be published, a release tried or
 // looked after, or its expiry stored. Zero: nothing any more.
 func (p Proposal) Next() time.Time {
-	next := later(p.DueAt(), p.Retry)
-	switch ends := p.ExpiresAt(); {
+	next, ends := p.DueAt(), p.ExpiresAt()
+	switch {
 	case p.Closed:
 		return time.Time{}
 	case p.Event != "" || p.Payment.State.Signed() || p.Payment.State.UsedUp():
 		return p.UpdatedAt
 	case p.Waits() || next.After(ends):
-		return ends
+		next = ends
 	}
-	return next
+	return later(next, p.Retry)
 }
 
 // Request returns the request of the release. The approver's limits hold, or without one the proposer's; both keys'
@@ -184,8 +184,15 @@ func (p Proposal) Begin(offer payment.Payment) Proposal {
 	return p
 }
 
-// maxInterval is the longest time between two tries.
-const maxInterval = 15 * time.Minute
+// maxInterval is the longest time between two tries; nextRun is less than a minute, so that the next run is a try.
+const maxInterval, nextRun = 15 * time.Minute, 45 * time.Second
+
+// Later returns p, that could not be released or ended now, so that nothing is tried for as long as it has been due
+// already, within limits: others are due before it. Merchants do not see it.
+func (p Proposal) Later(now time.Time) Proposal {
+	p.Retry = now.Add(min(max(now.Sub(p.DueAt()), nextRun), maxInterval))
+	return p
+}
 
 // Refused returns p after a release that was refused: its payment waits again. A refusal without a code is one for now,
 // which merchants do not see, and is tried again by the next run.
@@ -199,6 +206,9 @@ func (p Proposal) Refused(why Refusal, now time.Time) Proposal {
 		why.Index = nil
 	}
 	p.Refusal, p.Retry = &why, now.Add(min(time.Minute<<min(p.Tries, 4), maxInterval))
+	if ends := p.ExpiresAt(); p.Retry.After(ends) {
+		p.Retry = ends
+	}
 	p.Tries++
 	return p
 }

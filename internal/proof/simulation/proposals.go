@@ -21,7 +21,7 @@ import (
 
 // proposals are those of an instance.
 func (c *Cluster) proposals(on instance) *dispatch.Proposals {
-	return &dispatch.Proposals{Rails: on.Rails, Events: c, Terms: c.terms, Width: 1, Explain: func(err error) proposal.Refusal {
+	return &dispatch.Proposals{Rails: on.Rails, Events: c, Terms: c.terms, Most: 2, Width: 1, Explain: func(err error) proposal.Refusal {
 		if errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrExpired) {
 			return proposal.Refusal{}
 		}
