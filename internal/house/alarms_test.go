@@ -49,6 +49,7 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 // The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
 	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
+	"ReleasesStoppedAlarm":    func(*emf.Meter) {},
 	"OldestPendingAlarm":      ran(settlement.Report{Oldest: 901 * time.Second}),
 	"NonceConsumedAlarm":      ran(settlement.Report{Suspect: 1}),
 	"SettingsUnusableAlarm":   ran(settlement.Report{Unruled: 1}),
@@ -122,7 +123,7 @@ var recorded = map[string]recording{
 	"ApiServerErrorsAlarm": {[]float64{0.05, 0, 0.05, none, 0.05}, busy},
 	"WalletKeyReadAlarm":   once, "DeploymentFailedAlarm": once,
 	"AuthorizerCrashesAlarm": twice, "SendPaymentCrashesAlarm": twice, "SendPaymentsCrashesAlarm": twice, "CheckReceiptsCrashesAlarm": twice,
-	"AuthorizerThrottlesAlarm": thrice, "SendPaymentThrottlesAlarm": thrice, "CheckReceiptsThrottlesAlarm": thrice,
+	"ReleaseProposalsCrashesAlarm": twice, "AuthorizerThrottlesAlarm": thrice, "SendPaymentThrottlesAlarm": thrice,
 	"WebhookQueueAgeAlarm":    {slices.Repeat([]float64{301}, 5), []float64{301, 301, 301, 301, 300}},
 	"WebhookDeadLettersAlarm": {[]float64{1}, []float64{0}},
 }
@@ -190,11 +191,12 @@ func TestEveryAlarmRings(t *testing.T) {
 			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", 1)
+			m.Add("OldestProposal", 0)
 		}, periods) {
 			t.Errorf("%s rings when all is well", name)
 		}
 		for what, err := range noFaults {
-			if name != "SettlementStoppedAlarm" && crosses(answers(6, err), periods) {
+			if !strings.HasSuffix(name, "StoppedAlarm") && crosses(answers(6, err), periods) {
 				t.Errorf("%s rings for %s", name, what)
 			}
 		}

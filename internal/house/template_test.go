@@ -173,9 +173,11 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 	for _, f := range functions(t) {
 		canaries += fmt.Sprint(at[any](f, "DeploymentPreference.Alarms"))
 	}
-	if after := fmt.Sprint(at[any](readTemplate(t), "Resources.SettlementStoppedAlarm.DependsOn")); after !=
-		"[CheckReceiptsFunctionEveryMinute Apiv1Stage]" {
-		t.Errorf("SettlementStoppedAlarm rings before the first run: it follows %s", after)
+	for alarm, runs := range map[string]string{"SettlementStoppedAlarm": "CheckReceipts", "ReleasesStoppedAlarm": "ReleaseProposals"} {
+		after := fmt.Sprint(at[any](readTemplate(t), "Resources."+alarm+".DependsOn"))
+		if after != "["+runs+"FunctionEveryMinute Apiv1Stage]" {
+			t.Errorf("%s rings before the first run: it follows %s", alarm, after)
+		}
 	}
 	silent := 0
 	_, urgent, _ := strings.Cut(string(all["docs/alarms/README.md"]), "go to `UrgentTopicArn`: ")

@@ -140,7 +140,7 @@ func faults(t *testing.T, template node, production bool) {
 		}
 	}
 	slices.Sort(canaries)
-	want := []string{"AuthorizerFunction", "CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
+	want := []string{"AuthorizerFunction", "CheckReceiptsFunction", "ReleaseProposalsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
 	if production && !slices.Equal(canaries, want) || !production && len(canaries) > 0 {
 		add("%v are deployed by canaries, in production %v should be", canaries, want)
 	}
