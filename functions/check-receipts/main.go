@@ -10,6 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
+	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/aws/walletenv"
@@ -27,7 +28,7 @@ func wire(env *boot.Env) boot.Run {
 	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.rails = settlement.NewRails(settlement.Wiring{Config: railenv.Config(env), Nodes: nodes.Of}, settlement.Parts{
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env),
-		Events: webhook.NewPublisher(webhooks, jobs), Chains: nodes.Chains, Log: slog.Default(), Now: env.Now,
+		Events: eventenv.Publisher(env), Chains: nodes.Chains, Log: slog.Default(), Now: env.Now,
 	})
 	return r.run
 }

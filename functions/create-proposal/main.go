@@ -8,13 +8,12 @@ import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/aws/queue"
 	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
@@ -23,14 +22,13 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
 	keys, assets := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), railenv.Assets(env)
-	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	proposals := &dispatch.Proposals{
 		Rails: dispatch.NewRails(dispatch.Wiring{Config: railenv.Config(env), Nodes: func(stack.Config) chain.Provider { return nil }},
 			dispatch.Parts{
 				Store: payments, Book: recipient.NewAddressBook(keys, 0, env.Now), // no entry is made here
 				Log: slog.Default(), Now: env.Now, Draw: rand.IntN,
 			}),
-		Events: webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))),
+		Events: eventenv.Publisher(env),
 	}
 	return httpapi.CreateProposal(proposals, payments, assets, env.Now).
 		With(httpapi.ApproveProposal(proposals, payments, assets)).With(httpapi.CancelProposal(proposals, payments)).

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
+	"github.com/remit-payouts/remit/internal/aws/bus"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/kms"
@@ -24,6 +25,9 @@ func wire(env *boot.Env) boot.Job {
 	sender := guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live")
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	deliverer := webhook.NewDeliverer(webhooks, jobs, sender, meter, env.Now, rand.Float64)
+	if arn := env.Optional("EVENT_BUS", ""); arn != "" {
+		deliverer = deliverer.WithBus(bus.Open(env.AWS, arn, env.Now))
+	}
 	return func(ctx context.Context, job string) error {
 		return errors.Join(deliverer.Deliver(ctx, job), meter.Flush())
 	}

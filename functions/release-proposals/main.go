@@ -13,8 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
-	"github.com/remit-payouts/remit/internal/aws/queue"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
@@ -24,9 +23,8 @@ func wire(env *boot.Env) boot.Run {
 	boot.Closed(env)
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	proposals := &dispatch.Proposals{
-		Rails: dispatchenv.New(env, rand.IntN),
-		Events: webhook.NewPublisher(dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE")),
-			queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))),
+		Rails:   dispatchenv.New(env, rand.IntN),
+		Events:  eventenv.Publisher(env),
 		Terms:   dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")).Terms,
 		Explain: httpapi.Explain,
 	}

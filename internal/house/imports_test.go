@@ -21,8 +21,8 @@ var floors = []string{
 	"store plan", // the port of the protocol
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
-	"boot devnet dynamo emf httpapi keyring kms kms/walletkey memory queue schema secrets fault merchant",
-	"chainenv emf/runreport meterenv railenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
+	"boot devnet dynamo emf httpapi keyring kms kms/walletkey memory bus queue schema secrets fault merchant",
+	"chainenv emf/runreport eventenv meterenv railenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
 		"porttest simulation/oracle simulation/scheduler",
 	"dispatchenv operator/change simulation",
 	"operator/deny operator/key operator/setting operator/webhook local",
@@ -44,7 +44,7 @@ func floor(floors []string, name string) int {
 // everything below. Packages for tests may import all of it, and no function links them.
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
-		"queue schema secrets",
+		"bus queue schema secrets",
 	"github.com/ethereum/": "devnet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",

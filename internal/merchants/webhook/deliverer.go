@@ -23,11 +23,12 @@ type Deliverer struct {
 	meter  Meter
 	now    func() time.Time
 	jitter func() float64
+	bus    Bus // nil: none
 }
 
 // NewDeliverer returns a deliverer. jitter returns numbers in [0, 1).
 func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func() time.Time, jitter func() float64) *Deliverer {
-	return &Deliverer{store, queue, sender, meter, now, jitter}
+	return &Deliverer{store: store, queue: queue, sender: sender, meter: meter, now: now, jitter: jitter}
 }
 
 // Deliver does one job: it posts the delivery if an attempt is due, and stores the attempt and the time of the next
@@ -52,6 +53,9 @@ func (d *Deliverer) Deliver(ctx context.Context, job string) error {
 }
 
 func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) error {
+	if whole && first.Endpoint == busEndpoint {
+		return d.forward(ctx, first)
+	}
 	e, del, err := d.store.Load(ctx, first.Ref)
 	if whole && errors.Is(err, ErrDeliveryNotFound) {
 		del, err = first, nil

@@ -17,11 +17,12 @@ import (
 type Publisher struct {
 	store Store
 	queue Queue
+	bus   bool
 }
 
 // NewPublisher returns a publisher to the endpoints in store by queue.
 func NewPublisher(store Store, queue Queue) *Publisher {
-	return &Publisher{store, queue}
+	return &Publisher{store: store, queue: queue}
 }
 
 // Publish enqueues a job for each endpoint of ev's merchant and mode that subscribed to its type. The job carries the
@@ -48,7 +49,11 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 			errs = append(errs, p.store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
 		}
 	}
-	if err = errors.Join(errs...); err != nil {
+	if err = errors.Join(errs...); err == nil && p.bus {
+		to := Endpoint{Owner: Owner{ev.Merchant, ev.Mode}, ID: busEndpoint}
+		err = p.queue.Enqueue(ctx, firstDelivery(to, ev).job(), 0)
+	}
+	if err != nil {
 		err = fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
 	return err

@@ -73,6 +73,12 @@ type Tables struct {
 	Webhooks webhook.Store
 	Keys     apikey.Store
 	Jobs     webhook.Queue
+	Bus      bool // events go to an event bus too
+}
+
+// Publisher returns the publisher of the stack's events.
+func (t Tables) Publisher() *webhook.Publisher {
+	return webhook.NewPublisher(t.Webhooks, t.Jobs).WithBus(t.Bus)
 }
 
 // A Platform is where a stack runs: on AWS, or in this process.

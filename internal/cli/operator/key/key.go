@@ -144,7 +144,7 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 			by.MerchantName, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
-				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
+				return d.Publisher().Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
 			})
 			return keyAnswer(made, err)
 		},

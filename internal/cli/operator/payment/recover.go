@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
@@ -197,7 +196,7 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	}
 	keys := d.Signing(keyring.New(read(d)))
 	settler := settlement.New(d.Config, settlement.Parts{
-		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
+		Store: d.Payments, Keys: keys, Nodes: nodes, Events: d.Publisher(), Log: slog.Default(), Now: time.Now,
 	})
 	r.Keys, r.Nodes, r.Wallets = keys, nodes, c.Wallet
 	r.Settle = func(ctx context.Context) error {

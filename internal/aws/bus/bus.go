@@ -1,0 +1,62 @@
+// Package bus gives events to an EventBridge bus.
+package bus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+)
+
+// source is that of every event, for the patterns of rules.
+const source = "remit"
+
+// cooldown is how long a bus that failed is not asked again, so that its jobs take no time from those of webhooks.
+const cooldown = 30 * time.Second
+
+// A Bus is an EventBridge bus. It is safe for concurrent use.
+type Bus struct {
+	client *eventbridge.Client
+	arn    string
+	now    func() time.Time
+	until  atomic.Int64 // the end of the cooldown, in Unix nanoseconds
+}
+
+// Open returns the bus with an ARN. A failed call is not repeated: the job's next turn is the repetition.
+func Open(config aws.Config, arn string, now func() time.Time) *Bus {
+	return &Bus{client: eventbridge.NewFromConfig(config, func(o *eventbridge.Options) { o.RetryMaxAttempts = 1 }), arn: arn, now: now}
+}
+
+// Put implements webhook.Bus. An entry of 256 KB is the most that EventBridge took first (1 MB by now); an event has
+// at most webhook.MaxBody.
+func (b *Bus) Put(ctx context.Context, e webhook.Event) error {
+	if b.now().UnixNano() < b.until.Load() {
+		return fmt.Errorf("giving %s to %s: it failed a moment ago", e.ID, b.arn)
+	}
+	out, err := b.client.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: []types.PutEventsRequestEntry{{
+		EventBusName: &b.arn, Source: aws.String(source), DetailType: &e.Type, Detail: aws.String(string(e.Body)), Time: &e.At,
+	}}})
+	if err == nil && (len(out.Entries) != 1 || out.Entries[0].EventId == nil) {
+		err = fmt.Errorf("the bus refused it: %s", refusal(out.Entries))
+	}
+	if err != nil {
+		b.until.Store(b.now().Add(cooldown).UnixNano())
+		slog.WarnContext(ctx, "the event bus failed", "event", e.ID, "err", err)
+		return fmt.Errorf("giving %s to %s: %w", e.ID, b.arn, err)
+	}
+	return nil
+}
+
+func refusal(of []types.PutEventsResultEntry) string {
+	if len(of) != 1 {
+		return fmt.Sprintf("%d results", len(of))
+	}
+	return aws.ToString(of[0].ErrorCode) + " " + aws.ToString(of[0].ErrorMessage)
+}

@@ -1,0 +1,119 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
+)
+
+// A bus notes the events that reach it, and fails until a time: calls with an odd number are done all the same.
+type bus struct {
+	*fixture
+	until time.Time
+	calls int
+	got   []string // their ids
+}
+
+func (b *bus) Put(_ context.Context, ev webhook.Event) error {
+	b.calls++
+	down := b.now().Before(b.until)
+	if !down || b.calls%2 == 1 {
+		b.got = append(b.got, ev.ID)
+	}
+	if down {
+		return errors.New("the bus is down")
+	}
+	return nil
+}
+
+// do does all jobs that are due, and returns the errors.
+func (b *bus) do(ctx context.Context) (errs error) {
+	d := b.deliverer.WithBus(b)
+	for job, ok := b.pop(); ok; job, ok = b.pop() {
+		errs = errors.Join(errs, d.Deliver(ctx, job))
+	}
+	return errs
+}
+
+// TestABusThatIsDown for an hour, with a payment each 2.5 seconds: each event reaches it at least once, soon after the hour;
+// webhooks go on meanwhile, and the jobs that wait are few at a time. After three days a job ends among the dead letters.
+func TestABusThatIsDown(t *testing.T) {
+	w := newFixture(t)
+	w.register(mine, "https://good.example")
+	w.publisher.WithBus(true)
+	b, n := &bus{fixture: w, until: noon.Add(time.Hour)}, 0
+	most := 0
+	for ; w.clock.Before(b.until); w.clock = w.clock.Add(10 * time.Second) {
+		for range 4 {
+			ev := event
+			ev.ID, ev.At = fmt.Sprint("evt_", n), w.clock
+			n++
+			must.OK(t, w.publisher.Publish(t.Context(), ev))
+		}
+		before := b.calls
+		must.OK(t, b.do(t.Context()))
+		most = max(most, b.calls-before)
+	}
+	if len(w.posts) != n {
+		t.Errorf("%d webhooks of %d were posted beside the bus", len(w.posts), n)
+	}
+	if most > 60 { // a job waits as long as its event is old, so that calls grow with the logarithm of the outage
+		t.Errorf("%d calls in ten seconds for 4 new events", most)
+	}
+	w.clock = w.clock.Add(webhook.QueueLimit)
+	must.OK(t, b.do(t.Context()))
+	slices.Sort(b.got)
+	if got := slices.Compact(b.got); len(got) != n || len(w.jobs) != 0 {
+		t.Errorf("the bus has %d events of %d, and %d jobs wait", len(got), n, len(w.jobs))
+	}
+
+	b.until = noon.AddDate(1, 0, 0)
+	must.OK(t, w.publisher.Publish(t.Context(), event))
+	for end := w.clock.Add(4 * 24 * time.Hour); w.clock.Before(end) && len(w.jobs) > 0; w.clock = w.clock.Add(webhook.QueueLimit) {
+		if err := b.do(t.Context()); (err != nil) != (w.clock.Sub(event.At) >= 3*24*time.Hour) {
+			t.Fatalf("after %s: %v", w.clock.Sub(event.At), err)
+		}
+	}
+	if len(w.jobs) > 0 {
+		t.Error("the job of a bus that is gone goes on for ever")
+	}
+}
+
+// TestEveryFaultOfTheBus: whichever call of its publishing or delivery fails, or is done without an answer, the event is
+// published again until that succeeds, and reaches the bus; never before the webhook's job is enqueued.
+func TestEveryFaultOfTheBus(t *testing.T) {
+	for i := range 12 {
+		for _, how := range []fault{before, after} {
+			w := newFixture(t)
+			w.register(mine, "https://good.example")
+			w.publisher.WithBus(true)
+			b := &bus{fixture: w, until: noon.Add(time.Minute)}
+			w.faults.plan = func(n int, _ string) fault {
+				if n == i {
+					return how
+				}
+				return none
+			}
+			for w.publish(event) != nil {
+			}
+			if first, _, _ := webhook.ParseJob(w.made[0]); first.Endpoint == "bus" {
+				t.Error("the bus comes before the merchant")
+			}
+			for len(w.jobs) > 0 {
+				if job, ok := w.pop(); ok && b.deliverer.WithBus(b).Deliver(t.Context(), job) != nil {
+					must.OK(t, w.Enqueue(t.Context(), job, time.Minute)) // as SQS does
+				}
+				w.clock = w.clock.Add(time.Second)
+			}
+			if !slices.Contains(b.got, event.ID) || len(w.posts) == 0 {
+				t.Errorf("with fault %d (%v) of %v: the bus got %v", i, how, w.faults.names, b.got)
+			}
+		}
+	}
+}
