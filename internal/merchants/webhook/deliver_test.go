@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 const hook = "https://hook.example/in"
@@ -59,7 +60,7 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 // TestSchedule holds the waits to the table in the merchants' documentation, give
 // or take the minute that pushing a parked delivery may add.
 func TestSchedule(t *testing.T) {
-	text := must.Get(os.ReadFile(page))(t)
+	text := must.Get(os.ReadFile("../../../docs/webhooks.md"))(t)
 	var all []time.Duration
 	for _, row := range regexp.MustCompile(`\| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
 		wait := must.Get(time.ParseDuration(row[1] + row[2]))(t)
@@ -286,21 +287,15 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 	}
 }
 
-// A punctual store heeds its caller's deadline, as a store on a network does.
-type punctual struct{ webhook.Store }
-
-func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
-	if ctx.Err() != nil {
-		return webhook.Delivery{}, ctx.Err()
-	}
-	return s.Store.Record(ctx, d, attempts)
-}
-
 // TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is over when it comes.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 	w, e := published(t)
 	ctx, end := context.WithCancel(t.Context())
-	d := webhook.NewDeliverer(punctual{w.store}, w,
+	punctual := interpose.Webhooks{Store: w.store, Around: func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
+		apply(ctx)
+		return ctx.Err() // as of a store on a network
+	}}
+	d := webhook.NewDeliverer(punctual, w,
 		sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
 			defer end()
 			return w.Post(ctx, url, h, body)
