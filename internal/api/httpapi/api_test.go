@@ -294,15 +294,16 @@ var words = map[string]string{
 	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
 	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"},` +
 		`"not_before":"2026-01-09T09:00:00Z"}`,
-	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
-	"hash":     exampleHash,
-	"key":      "key_GHIJKLMNOPQR", // of newAPI
-	"webhook":  newHook,
-	"hook":     exampleHook,
-	"2^256-1":  maxAmount,
-	"20 pairs": pairs(20),
-	"21 pairs": pairs(21),
-	"batch":    `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"proposal":   proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
+	"hash":       exampleHash,
+	"key":        "key_GHIJKLMNOPQR", // of newAPI
+	"second key": "key_9ABCDEFGHIJK", // made by it
+	"webhook":    newHook,
+	"hook":       exampleHook,
+	"2^256-1":    maxAmount,
+	"20 pairs":   pairs(20),
+	"21 pairs":   pairs(21),
+	"batch":      `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
@@ -365,14 +366,15 @@ var steps = map[string]func(*api){
 			must.Get(a.payments.Propose(a.Context(), p))(a)
 		}
 	},
-	"a key of EURC":            func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
-	"a key with an amount":     func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
-	"a key with a count":       func(a *api) { a.restrict(`{"daily_count":9}`) },
-	"no assets are known":      func(a *api) { a.noAssets = errBroken },
-	"no asset is added":        func(a *api) { a.assets = nil },
-	"the default is closed":    func(a *api) { a.assets[0].Closed = true },
-	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
-	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
+	"a key of EURC":               func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
+	"a key with an amount":        func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
+	"a key with a count":          func(a *api) { a.restrict(`{"daily_count":9}`) },
+	"no assets are known":         func(a *api) { a.noAssets = errBroken },
+	"no asset is added":           func(a *api) { a.assets = nil },
+	"the default is closed":       func(a *api) { a.assets[0].Closed = true },
+	"a key for webhooks alone":    func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
+	"a key that may make keys":    func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
+	"a key for keys, for an hour": func(a *api) { a.restrict(`{"scopes":["keys"],"expires_in_seconds":3600}`) },
 	"a suspended merchant": func(a *api) {
 		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},

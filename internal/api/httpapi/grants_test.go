@@ -79,6 +79,9 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// TestGrants: a key makes, rotates and revokes no key with a scope that it lacks, and makes or rotates none that ends later.
+func TestGrants(t *testing.T) { answers(t, newAPI, "%s") }
+
 func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
 
 // TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the key that it was rotated from.

@@ -608,6 +608,13 @@ func (s Keys) Issue(ctx context.Context, a apikey.Key, b int) error {
 	return err
 }
 
+// List implements the port.
+func (s Keys) List(ctx context.Context, a string) ([]apikey.Key, error) {
+	return ask(ctx, s.Around, "List", func(ctx context.Context) ([]apikey.Key, error) {
+		return s.Store.List(ctx, a)
+	}, a)
+}
+
 // Named implements the port.
 func (s Keys) Named(ctx context.Context, a string, b string) (apikey.Key, error) {
 	return ask(ctx, s.Around, "Named", func(ctx context.Context) (apikey.Key, error) {
