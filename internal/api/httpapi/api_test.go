@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -188,7 +189,8 @@ func (a *api) restrict(body string) {
 }
 
 // play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
-// behind it, and takes steps between them. It returns the last answer.
+// behind it, and takes steps between them. It returns the last answer. In a request <name> is a member of the answer
+// before.
 func (a *api) play(columns ...string) (got answered) {
 	a.Helper()
 	for len(columns) > 0 {
@@ -199,7 +201,10 @@ func (a *api) play(columns ...string) (got answered) {
 		if step, ok := steps[columns[0]]; ok {
 			step(a)
 		} else {
-			method, rest, _ := strings.Cut(columns[0], " ")
+			request := placeholder.ReplaceAllStringFunc(columns[0], func(name string) string {
+				return url.QueryEscape(got.member(a.T, strings.Trim(name, "<>")))
+			})
+			method, rest, _ := strings.Cut(request, " ")
 			path, body, _ := strings.Cut(rest, " ")
 			got = a.send(method, path, body, columns[1:n]...)
 		}
@@ -214,12 +219,14 @@ var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 // header is a header with its name, in requests and wanted answers.
 var header = regexp.MustCompile(`^[A-Z][A-Za-z_-]+: `)
 
+var placeholder = regexp.MustCompile(`<[a-z_]+>`)
+
 // send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
 // holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"
 // takes a header away; the Content-Length may be "unknown".
 func (a *api) send(method, path, body string, headers ...string) answered {
 	a.Helper()
-	r := a.request(method, path, body)
+	r, asked := a.request(method, path, body), len(a.payments.got)
 	if body == "" {
 		r.Header.Del("Content-Type")
 	}
@@ -237,8 +244,15 @@ func (a *api) send(method, path, body string, headers ...string) answered {
 		r.Header.Del("Content-Length")
 		r.ContentLength = -1
 	}
-	return a.serve(a.router, r)
+	got := a.serve(a.router, r)
+	if got.status == 422 && len(a.payments.got) > asked && !judged.MatchString(got.body) {
+		a.Errorf("dispatch was asked for %+v", a.payments.got[asked:])
+	}
+	return got
 }
+
+// judged are the 422s that only dispatch can give.
+var judged = regexp.MustCompile("idempotency_key_reused|recipient_refused|too_many")
 
 // serve serves r by h and holds the answer against the contract.
 func (a *api) serve(h http.Handler, r *http.Request) answered {
@@ -256,7 +270,7 @@ func (a *api) serve(h http.Handler, r *http.Request) answered {
 
 // want checks an answer's status and each of parts: "Name: value" is a header,
 // "(none)" if there is none, "(ours)" if it is ours; "=" is before the whole body, "!" before text that
-// the body must not contain; other text must be in the body.
+// the body must not contain; "name# a b" has all values of that member, in order; other text must be in the body.
 func (got answered) want(t *testing.T, status int, parts ...string) {
 	t.Helper()
 	if got.status != status {
@@ -271,6 +285,12 @@ func (got answered) want(t *testing.T, status int, parts ...string) {
 			ok = got.body == whole
 		} else if text, found := strings.CutPrefix(part, "!"); found {
 			ok = !strings.Contains(got.body, text)
+		} else if name, list, found := strings.Cut(part, "# "); found {
+			var values []string
+			for _, m := range regexp.MustCompile(`"`+name+`":"?([^",]*)`).FindAllStringSubmatch(got.body, -1) {
+				values = append(values, m[1])
+			}
+			ok = strings.Join(values, " ") == list
 		}
 		if !ok {
 			t.Errorf("answered %v %s, want %s", got.header, got.body, part)
@@ -333,22 +353,48 @@ var steps = map[string]func(*api){
 	"a similar payment": func(a *api) {
 		refused(&dispatch.SimilarError{TxHash: must.Get(chain.ParseHash(exampleHash))(a)})(a)
 	},
-	"a similar one unsigned":     refused(dispatch.ErrSimilarPending),
-	"a guarded key's batch":      refused(dispatch.ErrGuardedBatch),
-	"in flight":                  refused(dispatch.ErrInProgress),
-	"an open proposal":           refused(&dispatch.OpenError{ID: proposal.Payment(words["proposal"])}),
-	"an amount to approve":       refused(dispatch.ErrApprovalRequired),
-	"nodes are down":             refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"the chain is behind":        refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
-	"broken dispatch":            refused(errBroken),
-	"the payment is confirmed":   (*api).confirm,
-	"the payment fails":          (*api).fail,
-	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
-	"a key that approves":        func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
-	"a key for the book":         func(a *api) { a.restrict(`{"recipients":"book"}`) },
-	"a key that proposes":        func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },
-	"a guarded key":              func(a *api) { a.restrict(`{"repeat_guard_seconds":60}`) },
-	"a key that pays":            func(a *api) { a.restrict(`{"scopes":["payments:write"]}`) },
+	"a similar one unsigned":              refused(dispatch.ErrSimilarPending),
+	"a guarded key's batch":               refused(dispatch.ErrGuardedBatch),
+	"in flight":                           refused(dispatch.ErrInProgress),
+	"an open proposal":                    refused(&dispatch.OpenError{ID: proposal.Payment(words["proposal"])}),
+	"an amount to approve":                refused(dispatch.ErrApprovalRequired),
+	"nodes are down":                      refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":                 refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
+	"broken dispatch":                     refused(errBroken),
+	"the payment is confirmed":            (*api).confirm,
+	"the payment fails":                   (*api).fail,
+	"keys by an operator only":            func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
+	"a key that approves":                 func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
+	"a key for the book":                  func(a *api) { a.restrict(`{"recipients":"book"}`) },
+	"a key that proposes":                 func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },
+	"a guarded key":                       func(a *api) { a.restrict(`{"repeat_guard_seconds":60}`) },
+	"a key that pays":                     func(a *api) { a.restrict(`{"scopes":["payments:write"]}`) },
+	"ten payments":                        func(a *api) { a.payTimes(1, 10) },
+	"25 payments":                         func(a *api) { a.payTimes(1, 25) },
+	"another payment":                     func(a *api) { a.payTimes(99, 99) },
+	"two webhooks":                        func(a *api) { a.hooked(2) },
+	"the largest balance":                 func(a *api) { a.node.account.Balance = token.MaxAmount() },
+	"the chain is silent":                 func(a *api) { a.node.err = errBroken },
+	"a store that finds nothing at first": func(a *api) { a.only(httpapi.ListTransactions(&budgeted{a.payments}, a.readAssets)) },
+	"two of one reference": func(a *api) {
+		for i := range 2 {
+			a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"Zürich & co"}`, alice, i+1)).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+	},
+	"three proposals": func(a *api) {
+		for _, key := range []string{"a", "b", "order-2041"} {
+			a.post("/proposals", words["proposed"], "Idempotency-Key: "+key).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+		a.post("/proposals/"+words["proposal"]+"/cancel", "").want(a.T, 200)
+	},
+	"three recipients": func(a *api) {
+		for i, label := range []string{"a", "b", "c"} {
+			a.post("/recipients", fmt.Sprintf(`{"address":"0x%040s","label":%q}`, strings.Repeat(fmt.Sprint(i+1), 40), label)).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+	},
 	"another merchant's key":     func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
 	"its key is rotated":         func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
 	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -194,53 +192,6 @@ type unlisted struct{}
 
 func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
 	return nil, store.Position{}, store.ErrUnreadable
-}
-
-// TestRecipientBook: entries are added once, listed newest first, page by page, and belong to one merchant.
-func TestRecipientBook(t *testing.T) {
-	a := newAPI(t)
-	var want []string
-	for n := range 5 {
-		address := token.Address{19: 0xff, 0: byte(n + 1)}
-		want = append([]string{address.String()}, want...)
-		a.post("/recipients", fmt.Sprintf(`{"address":%q}`, address)).want(t, 201, address.String())
-		a.now = a.now.Add(time.Second)
-	}
-	a.post("/recipients", fmt.Sprintf(`{"address":%q,"label":"again"}`, want[0])).want(t, 200, `"label":null`)
-	var got []string
-	for path := "/recipients?limit=2"; path != ""; {
-		var page struct {
-			Data       []struct{ Address string }
-			HasMore    bool    `json:"has_more"`
-			NextCursor *string `json:"next_cursor"`
-		}
-		answer := a.get(path)
-		answer.want(t, 200)
-		must.OK(t, json.Unmarshal([]byte(answer.body), &page))
-		for _, e := range page.Data {
-			got = append(got, e.Address)
-		}
-		if page.HasMore != (page.NextCursor != nil) {
-			t.Fatal(answer.body)
-		}
-		if path = ""; page.HasMore {
-			path = "/recipients?cursor=" + *page.NextCursor
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	cursor := a.get("/recipients?limit=2").member(t, "next_cursor")
-	a.get("/transactions?cursor="+cursor).want(t, 422, "cursor_invalid")
-	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
-	a.get("/recipients?cursor="+cursor, other).want(t, 422, "cursor_invalid")
-	a.get("/recipients", other).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
-	for _, bad := range []string{"limit=0", "limit=101", "limit=x", "cursor="} {
-		a.get("/recipients?"+bad).want(t, 422)
-	}
-	for _, path := range []string{want[0], "0x00", "alice.eth", strings.ToLower(alice), "%00"} {
-		a.post("/recipients/"+path+"/delete", ``, other).want(t, 404, `"code":"recipient_not_found"`)
-	}
 }
 
 // TestCreationsAreAnnounced: new keys and entries are announced in the form in which they are listed.
