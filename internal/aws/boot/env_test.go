@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -248,14 +247,5 @@ func TestDeadConnection(t *testing.T) {
 				t.Errorf("a dead connection costs %v, want %v", least, within)
 			}
 		})
-	}
-}
-
-func TestCollect(t *testing.T) {
-	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
-	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
-	boot.Collect("256")
-	if p, most := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != 400 || most != 192<<20 {
-		t.Errorf("garbage up to %d %% and %d bytes", p, most)
 	}
 }

@@ -10,14 +10,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
-	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestEveryHabitDoesWhatItSays asks a node through a gateway of each habit.
@@ -77,46 +75,6 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		if !strings.Contains(got, row.want) {
 			t.Errorf("%s: answered %.300s, want %s", name, got, row.want)
 		}
-	}
-}
-
-func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
-	for _, row := range []struct {
-		mode        fault.Mode
-		told        string // the client's answer, "" for an error
-		asked, lost int64  // requests that the service got, and answers that did not arrive
-	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1},
-		{fault.Stall, "", 1, 1}, {fault.Fail, "this receiver is broken\n", 0, 0}} {
-		var asked atomic.Int64
-		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
-			_, _ = io.WriteString(w, "done")
-		}))
-		p := fault.NewProxy(service.URL)
-		front := httptest.NewServer(p)
-		p.Set(row.mode)
-		told := make(chan string, 1)
-		go func() {
-			answer, _ := (&remit.Client{URL: front.URL,
-				HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
-			told <- string(answer.Body)
-		}()
-		if row.mode == fault.Stall {
-			for p.Lost.Load() == 0 {
-				time.Sleep(time.Millisecond) // until the answer has come and was swallowed
-			}
-			if len(told) > 0 {
-				t.Error("the client was told while answers are held")
-			}
-			p.Set(fault.Pass)
-		}
-		if got := <-told; got != row.told || asked.Load() != row.asked || p.Lost.Load() != row.lost || (p.Resets.Load() > 0) != (got == "") {
-			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got,
-				asked.Load(), p.Lost.Load(), p.Resets.Load(), row)
-		}
-		front.Close()
-		p.Close()
-		service.Close()
 	}
 }
 
