@@ -180,6 +180,12 @@ func (a *api) rotate(id string, overlap time.Duration) apikey.Minted {
 	return m
 }
 
+// charge charges two payments of 70 in all to the day of a key.
+func (a *api) charge(key string) {
+	must.OK(a, a.payments.Charge(a.Context(), store.Charge{Merchant: a.merchant, Mode: "test", At: a.now, Amount: token.Units(70),
+		Count: 2, Limits: []payment.DailyLimit{{Key: key, Amount: token.Units(90), Count: 5}}}))
+}
+
 // restrict makes a key as the body of POST /api-keys says, and goes on with it.
 func (a *api) restrict(body string) {
 	a.Helper()
@@ -189,8 +195,8 @@ func (a *api) restrict(body string) {
 }
 
 // play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
-// behind it, and takes steps between them. It returns the last answer. In a request <name> is a member of the answer
-// before.
+// behind it, and takes steps between them: "as {…}" goes on with a key that this body makes. It returns the last answer.
+// <next_cursor> and <api_key> are members of the answer before.
 func (a *api) play(columns ...string) (got answered) {
 	a.Helper()
 	for len(columns) > 0 {
@@ -198,13 +204,17 @@ func (a *api) play(columns ...string) (got answered) {
 		for n < len(columns) && header.MatchString(columns[n]) {
 			n++
 		}
-		if step, ok := steps[columns[0]]; ok {
-			step(a)
-		} else {
-			request := placeholder.ReplaceAllStringFunc(columns[0], func(name string) string {
+		for i, column := range columns[:n] {
+			columns[i] = placeholder.ReplaceAllStringFunc(column, func(name string) string {
 				return url.QueryEscape(got.member(a.T, strings.Trim(name, "<>")))
 			})
-			method, rest, _ := strings.Cut(request, " ")
+		}
+		if body, ok := strings.CutPrefix(columns[0], "as "); ok {
+			a.restrict(body)
+		} else if step, ok := steps[columns[0]]; ok {
+			step(a)
+		} else {
+			method, rest, _ := strings.Cut(columns[0], " ")
 			path, body, _ := strings.Cut(rest, " ")
 			got = a.send(method, path, body, columns[1:n]...)
 		}
@@ -219,7 +229,7 @@ var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 // header is a header with its name, in requests and wanted answers.
 var header = regexp.MustCompile(`^[A-Z][A-Za-z_-]+: `)
 
-var placeholder = regexp.MustCompile(`<[a-z_]+>`)
+var placeholder = regexp.MustCompile("<(next_cursor|api_key)>")
 
 // send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
 // holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"
@@ -364,11 +374,6 @@ var steps = map[string]func(*api){
 	"the payment is confirmed":            (*api).confirm,
 	"the payment fails":                   (*api).fail,
 	"keys by an operator only":            func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
-	"a key that approves":                 func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
-	"a key for the book":                  func(a *api) { a.restrict(`{"recipients":"book"}`) },
-	"a key that proposes":                 func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },
-	"a guarded key":                       func(a *api) { a.restrict(`{"repeat_guard_seconds":60}`) },
-	"a key that pays":                     func(a *api) { a.restrict(`{"scopes":["payments:write"]}`) },
 	"ten payments":                        func(a *api) { a.payTimes(1, 10) },
 	"25 payments":                         func(a *api) { a.payTimes(1, 25) },
 	"another payment":                     func(a *api) { a.payTimes(99, 99) },
@@ -395,12 +400,11 @@ var steps = map[string]func(*api){
 			a.now = a.now.Add(time.Second)
 		}
 	},
-	"another merchant's key":     func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
-	"its key is rotated":         func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
-	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },
-	"the proposal is released":   (*api).released,
-	"its release is begun":       func(a *api) { a.begun() },
-	"its release was refused":    (*api).refusedRelease,
+	"another merchant's key":   func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
+	"its key is rotated":       func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
+	"the proposal is released": (*api).released,
+	"its release is begun":     func(a *api) { a.begun() },
+	"its release was refused":  (*api).refusedRelease,
 	"a wallet of its own": func(a *api) {
 		must.OK(a, a.payments.Register(a.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: token.Address{0x77}},
 			Token: asset.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: a.merchant}))
@@ -412,15 +416,12 @@ var steps = map[string]func(*api){
 			must.Get(a.payments.Propose(a.Context(), p))(a)
 		}
 	},
-	"a key of EURC":               func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
-	"a key with an amount":        func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
-	"a key with a count":          func(a *api) { a.restrict(`{"daily_count":9}`) },
-	"no assets are known":         func(a *api) { a.noAssets = errBroken },
-	"no asset is added":           func(a *api) { a.assets = nil },
-	"the default is closed":       func(a *api) { a.assets[0].Closed = true },
-	"a key for webhooks alone":    func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
-	"a key that may make keys":    func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
-	"a key for keys, for an hour": func(a *api) { a.restrict(`{"scopes":["keys"],"expires_in_seconds":3600}`) },
+	"its day is charged":              func(a *api) { a.charge(a.get("/api-keys/self").member(a.T, "id")) },
+	"the second key's day is charged": func(a *api) { a.charge(words["second key"]) },
+	"the store is down":               func(a *api) { a.payments.fail = errBroken },
+	"no assets are known":             func(a *api) { a.noAssets = errBroken },
+	"no asset is added":               func(a *api) { a.assets = nil },
+	"the default is closed":           func(a *api) { a.assets[0].Closed = true },
 	"a suspended merchant": func(a *api) {
 		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},
