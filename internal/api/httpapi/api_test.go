@@ -324,16 +324,20 @@ var words = map[string]string{
 	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
 	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"},` +
 		`"not_before":"2026-01-09T09:00:00Z"}`,
-	"proposal":   proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
-	"hash":       exampleHash,
-	"key":        "key_GHIJKLMNOPQR", // of newAPI
-	"second key": "key_9ABCDEFGHIJK", // made by it
-	"webhook":    newHook,
-	"hook":       exampleHook,
-	"2^256-1":    maxAmount,
-	"20 pairs":   pairs(20),
-	"21 pairs":   pairs(21),
-	"batch":      `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
+	"hash":     exampleHash,
+	"key":      "key_GHIJKLMNOPQR", // of newAPI
+	"alike 1":  alike(1), "alike 2": alike(2), "alike 3": alike(3),
+	"like an entry":     resembles(alike(1) + ", an entry of your address book"),
+	"like a payment":    resembles(alike(2) + ", a recipient that you have paid"),
+	"like some payment": resembles("a recipient that you have paid"),
+	"second key":        "key_9ABCDEFGHIJK", // made by it
+	"webhook":           newHook,
+	"hook":              exampleHook,
+	"2^256-1":           maxAmount,
+	"20 pairs":          pairs(20),
+	"21 pairs":          pairs(21),
+	"batch":             `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
@@ -418,10 +422,17 @@ var steps = map[string]func(*api){
 	},
 	"its day is charged":              func(a *api) { a.charge(a.get("/api-keys/self").member(a.T, "id")) },
 	"the second key's day is charged": func(a *api) { a.charge(words["second key"]) },
-	"the store is down":               func(a *api) { a.payments.fail = errBroken },
-	"no assets are known":             func(a *api) { a.noAssets = errBroken },
-	"no asset is added":               func(a *api) { a.assets = nil },
-	"the default is closed":           func(a *api) { a.assets[0].Closed = true },
+	"an entry and a payment": func(a *api) {
+		a.post("/recipients", `{"address":"`+alike(1)+`"}`).want(a.T, 201)
+		a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(a.T, 201)
+	},
+	"a history that cannot be read": func(a *api) {
+		a.only(httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, a.readAssets, func() time.Time { return a.now }))
+	},
+	"the store is down":     func(a *api) { a.payments.fail = errBroken },
+	"no assets are known":   func(a *api) { a.noAssets = errBroken },
+	"no asset is added":     func(a *api) { a.assets = nil },
+	"the default is closed": func(a *api) { a.assets[0].Closed = true },
 	"a suspended merchant": func(a *api) {
 		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},

@@ -1,13 +1,11 @@
 package boot_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,40 +73,6 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 
 func get(table string) *dynamodb.GetItemInput {
 	return &dynamodb.GetItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}}
-}
-
-// TestLinesSayWhoseTheyAre: the lines that a handler logs, also on a context
-// that outlives the request, lead back to the request and its merchant.
-func TestLinesSayWhoseTheyAre(t *testing.T) {
-	var out bytes.Buffer
-	plain := slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
-	log := slog.New(boot.Identified(plain))
-	send(t, func(_ http.ResponseWriter, r *http.Request) {
-		log.InfoContext(context.WithoutCancel(r.Context()), "committed", "payment", "pay_1")
-		log.With("part", "x").InfoContext(r.Context(), "with")
-		log.InfoContext(r.Context(), "own", "request_id", "client-7", "merchant", "mer_2")
-		log.InfoContext(context.Background(), "outside")
-	}, event(nil))
-	want := []map[string]any{
-		{"msg": "committed", "payment": "pay_1", "request_id": "request-1", "merchant": "mer_1"},
-		{"msg": "with", "part": "x", "request_id": "request-1", "merchant": "mer_1"},
-		{"msg": "own", "request_id": "client-7", "merchant": "mer_2"},
-		{"msg": "outside"},
-	}
-	var got []map[string]any
-	for lines := json.NewDecoder(&out); lines.More(); {
-		var line map[string]any
-		must.OK(t, lines.Decode(&line))
-		got = append(got, line)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func messages(bodies ...string) events.SQSEvent {
