@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
@@ -31,32 +32,18 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		must.Get(fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method]))(t)
 	}))
 	defer node.Close()
-	const count, receipt = `["eth_getTransactionCount","0x0","latest"]`, `["eth_getTransactionReceipt","0x1"]`
-	for name, row := range map[string]struct {
-		habit       *fault.Habit
-		asked, want string
-	}{
-		"none":              {nil, count, `200 [{"jsonrpc":"2.0","id":0,"result":"latest"}]`},
-		"down":              {fault.Down(), count, "EOF"},
-		"hangs":             {fault.Hanging(), count, "EOF"},
-		"a small batch":     {fault.Batches(1, 413), count, `"result":"latest"`},
-		"too large":         {fault.Batches(1, 413), count + "," + count, "413 batch"},
-		"a wrong status":    {fault.Receipts(fault.Reverted), receipt, `"status":"0x0"`},
-		"no receipt":        {fault.Receipts(fault.Reverted), count, `"result":"latest"`},
-		"a count on a fork": {fault.Fork(16), count, `"result":"0xf"`},
-		"a receipt there":   {fault.Fork(16), receipt, `"result":null`},
-		"a block there": {fault.Fork(16), `["eth_getBlockByNumber","0x10"]`,
-			`"number":"0x10","transactions":[]}`},
-		"a block before": {fault.Fork(16), `["eth_getBlockByNumber","0x9"]`, `"result":{"number":"0x9","hash":"0x00"}`},
-	} {
+	habits := map[string]*fault.Habit{"down": fault.Down(), "hangs": fault.Hanging(), "batches of one": fault.Batches(1, 413),
+		"receipts reverted": fault.Receipts(fault.Reverted), "fork at 16": fault.Fork(16)}
+	words := map[string]string{"count": `["eth_getTransactionCount","0x0","latest"]`, "receipt": `["eth_getTransactionReceipt","0x1"]`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		g := &fault.Gateway{Node: node.URL}
-		g.Habit.Store(row.habit)
+		g.Habit.Store(habits[c.In[0]])
 		server := httptest.NewServer(g)
-		if name == "hangs" {
+		if c.In[0] == "hangs" {
 			time.AfterFunc(200*time.Millisecond, server.CloseClientConnections)
 		}
 		var lines [][]json.RawMessage
-		must.OK(t, json.Unmarshal([]byte("["+row.asked+"]"), &lines))
+		must.OK(t, json.Unmarshal([]byte("["+c.In[1]+"]"), &lines))
 		calls := []fault.Call{}
 		for i, line := range lines {
 			calls = append(calls, fault.Call{Version: "2.0", ID: fmt.Append(nil, i), Method: strings.Trim(string(line[0]), `"`), Params: line[1:]})
@@ -72,10 +59,10 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		}
 		server.CloseClientConnections()
 		_ = server.Listener.Close() // without waiting for a node that hangs
-		if !strings.Contains(got, row.want) {
-			t.Errorf("%s: answered %.300s, want %s", name, got, row.want)
+		if !strings.Contains(got, c.Want) {
+			t.Errorf("answered %.300s, want %s", got, c.Want)
 		}
-	}
+	})
 }
 
 // TestAnEndedProcessReachesNothing: a process ends before or after the call at which it
