@@ -108,7 +108,8 @@ func order(intent, named string) string {
 // the agent's key, a payment that it names, the answers to POST, the payment of each look-up, and the number of POSTs.
 func TestAgentPay(t *testing.T) {
 	old := func(units, code string) string { return made("0xold", units, code) }
-	words := map[string]string{"accepted": "201 " + made("0xnew", "2500000", ""), "old": old("2500000", ""), "old moved": old("1", "amount_differs"),
+	words := map[string]string{"accepted": "201 " + made("0xnew", "2500000", ""), "old": old("2500000", ""),
+		"old moved":             old("1", "amount_differs"),
 		"old of another amount": old("7500000", ""),
 		"reused":                `422 {"detail":[{"type":"idempotency_key_reused","loc":["header"],"msg":""}],"code":"validation_failed"}`}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {

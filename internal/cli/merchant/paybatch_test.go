@@ -225,7 +225,8 @@ func TestPayBatchesStops(t *testing.T) {
 	}
 	const first = "remit pay, batch 0"
 	words := map[string]string{"asset": devAsset, "payee": payee, "pending 1": batch("pending", first, "", 1),
-		"confirmed 1 7": batch("confirmed", first, "", 1, 7), "erased 1 7": batch("confirmed", "", "", 1, 7), "erased 7": batch("confirmed", "", "", 7),
+		"confirmed 1 7": batch("confirmed", first, "", 1, 7), "erased 1 7": batch("confirmed", "", "", 1, 7),
+		"erased 7":    batch("confirmed", "", "", 7),
 		"differs 1 2": batch("failed", first, "amount_differs", 1, 2), "failed 1 2": batch("failed", first, "nonce_consumed", 1, 2),
 		"reused": `422 {"detail":[{"type":"idempotency_key_reused","loc":["header","idempotency-key"],"msg":"Other content"}]}`}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
