@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -179,6 +180,12 @@ func (a *api) rotate(id string, overlap time.Duration) apikey.Minted {
 	return m
 }
 
+// charge charges two payments of 70 in all to the day of a key.
+func (a *api) charge(key string) {
+	must.OK(a, a.payments.Charge(a.Context(), store.Charge{Merchant: a.merchant, Mode: "test", At: a.now, Amount: token.Units(70),
+		Count: 2, Limits: []payment.DailyLimit{{Key: key, Amount: token.Units(90), Count: 5}}}))
+}
+
 // restrict makes a key as the body of POST /api-keys says, and goes on with it.
 func (a *api) restrict(body string) {
 	a.Helper()
@@ -188,7 +195,8 @@ func (a *api) restrict(body string) {
 }
 
 // play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
-// behind it, and takes steps between them. It returns the last answer.
+// behind it, and takes steps between them: "as {…}" goes on with a key that this body makes. It returns the last answer.
+// <next_cursor> and <api_key> are members of the answer before.
 func (a *api) play(columns ...string) (got answered) {
 	a.Helper()
 	for len(columns) > 0 {
@@ -196,7 +204,14 @@ func (a *api) play(columns ...string) (got answered) {
 		for n < len(columns) && header.MatchString(columns[n]) {
 			n++
 		}
-		if step, ok := steps[columns[0]]; ok {
+		for i, column := range columns[:n] {
+			columns[i] = placeholder.ReplaceAllStringFunc(column, func(name string) string {
+				return url.QueryEscape(got.member(a.T, strings.Trim(name, "<>")))
+			})
+		}
+		if body, ok := strings.CutPrefix(columns[0], "as "); ok {
+			a.restrict(body)
+		} else if step, ok := steps[columns[0]]; ok {
 			step(a)
 		} else {
 			method, rest, _ := strings.Cut(columns[0], " ")
@@ -214,12 +229,14 @@ var ours = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 // header is a header with its name, in requests and wanted answers.
 var header = regexp.MustCompile(`^[A-Z][A-Za-z_-]+: `)
 
+var placeholder = regexp.MustCompile("<(next_cursor|api_key)>")
+
 // send serves a request with the given headers ("Name: value"), with a valid key unless a header says otherwise, and
 // holds the answer against the contract. A Content-Type of JSON is added to a body that has none. The value "(none)"
 // takes a header away; the Content-Length may be "unknown".
 func (a *api) send(method, path, body string, headers ...string) answered {
 	a.Helper()
-	r := a.request(method, path, body)
+	r, asked := a.request(method, path, body), len(a.payments.got)
 	if body == "" {
 		r.Header.Del("Content-Type")
 	}
@@ -237,8 +254,15 @@ func (a *api) send(method, path, body string, headers ...string) answered {
 		r.Header.Del("Content-Length")
 		r.ContentLength = -1
 	}
-	return a.serve(a.router, r)
+	got := a.serve(a.router, r)
+	if got.status == 422 && len(a.payments.got) > asked && !judged.MatchString(got.body) {
+		a.Errorf("dispatch was asked for %+v", a.payments.got[asked:])
+	}
+	return got
 }
+
+// judged are the 422s that only dispatch can give.
+var judged = regexp.MustCompile("idempotency_key_reused|recipient_refused|too_many")
 
 // serve serves r by h and holds the answer against the contract.
 func (a *api) serve(h http.Handler, r *http.Request) answered {
@@ -256,7 +280,7 @@ func (a *api) serve(h http.Handler, r *http.Request) answered {
 
 // want checks an answer's status and each of parts: "Name: value" is a header,
 // "(none)" if there is none, "(ours)" if it is ours; "=" is before the whole body, "!" before text that
-// the body must not contain; other text must be in the body.
+// the body must not contain; "name# a b" has all values of that member, in order; other text must be in the body.
 func (got answered) want(t *testing.T, status int, parts ...string) {
 	t.Helper()
 	if got.status != status {
@@ -271,6 +295,12 @@ func (got answered) want(t *testing.T, status int, parts ...string) {
 			ok = got.body == whole
 		} else if text, found := strings.CutPrefix(part, "!"); found {
 			ok = !strings.Contains(got.body, text)
+		} else if name, list, found := strings.Cut(part, "# "); found {
+			var values []string
+			for _, m := range regexp.MustCompile(`"`+name+`":"?([^",]*)`).FindAllStringSubmatch(got.body, -1) {
+				values = append(values, m[1])
+			}
+			ok = strings.Join(values, " ") == list
 		}
 		if !ok {
 			t.Errorf("answered %v %s, want %s", got.header, got.body, part)
@@ -297,12 +327,17 @@ var words = map[string]string{
 	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
 	"hash":     exampleHash,
 	"key":      "key_GHIJKLMNOPQR", // of newAPI
-	"webhook":  newHook,
-	"hook":     exampleHook,
-	"2^256-1":  maxAmount,
-	"20 pairs": pairs(20),
-	"21 pairs": pairs(21),
-	"batch":    `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"alike 1":  alike(1), "alike 2": alike(2), "alike 3": alike(3),
+	"like an entry":     resembles(alike(1) + ", an entry of your address book"),
+	"like a payment":    resembles(alike(2) + ", a recipient that you have paid"),
+	"like some payment": resembles("a recipient that you have paid"),
+	"second key":        "key_9ABCDEFGHIJK", // made by it
+	"webhook":           newHook,
+	"hook":              exampleHook,
+	"2^256-1":           maxAmount,
+	"20 pairs":          pairs(20),
+	"21 pairs":          pairs(21),
+	"batch":             `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
 	"example batch": `{"payments":[{"wallet_address":"` + alice +
 		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
@@ -332,28 +367,48 @@ var steps = map[string]func(*api){
 	"a similar payment": func(a *api) {
 		refused(&dispatch.SimilarError{TxHash: must.Get(chain.ParseHash(exampleHash))(a)})(a)
 	},
-	"a similar one unsigned":     refused(dispatch.ErrSimilarPending),
-	"a guarded key's batch":      refused(dispatch.ErrGuardedBatch),
-	"in flight":                  refused(dispatch.ErrInProgress),
-	"an open proposal":           refused(&dispatch.OpenError{ID: proposal.Payment(words["proposal"])}),
-	"an amount to approve":       refused(dispatch.ErrApprovalRequired),
-	"nodes are down":             refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"the chain is behind":        refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
-	"broken dispatch":            refused(errBroken),
-	"the payment is confirmed":   (*api).confirm,
-	"the payment fails":          (*api).fail,
-	"keys by an operator only":   func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
-	"a key that approves":        func(a *api) { a.restrict(`{"scopes":["payments:approve","payments:read"]}`) },
-	"a key for the book":         func(a *api) { a.restrict(`{"recipients":"book"}`) },
-	"a key that proposes":        func(a *api) { a.restrict(`{"scopes":["payments:propose"]}`) },
-	"a guarded key":              func(a *api) { a.restrict(`{"repeat_guard_seconds":60}`) },
-	"a key that pays":            func(a *api) { a.restrict(`{"scopes":["payments:write"]}`) },
-	"another merchant's key":     func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
-	"its key is rotated":         func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
-	"a key that needs approvals": func(a *api) { a.restrict(`{"approve_above":999999}`) },
-	"the proposal is released":   (*api).released,
-	"its release is begun":       func(a *api) { a.begun() },
-	"its release was refused":    (*api).refusedRelease,
+	"a similar one unsigned":              refused(dispatch.ErrSimilarPending),
+	"a guarded key's batch":               refused(dispatch.ErrGuardedBatch),
+	"in flight":                           refused(dispatch.ErrInProgress),
+	"an open proposal":                    refused(&dispatch.OpenError{ID: proposal.Payment(words["proposal"])}),
+	"an amount to approve":                refused(dispatch.ErrApprovalRequired),
+	"nodes are down":                      refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":                 refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
+	"broken dispatch":                     refused(errBroken),
+	"the payment is confirmed":            (*api).confirm,
+	"the payment fails":                   (*api).fail,
+	"keys by an operator only":            func(a *api) { a.only(httpapi.CreateAPIKey(nil, false)) },
+	"ten payments":                        func(a *api) { a.payTimes(1, 10) },
+	"25 payments":                         func(a *api) { a.payTimes(1, 25) },
+	"another payment":                     func(a *api) { a.payTimes(99, 99) },
+	"two webhooks":                        func(a *api) { a.hooked(2) },
+	"the largest balance":                 func(a *api) { a.node.account.Balance = token.MaxAmount() },
+	"the chain is silent":                 func(a *api) { a.node.err = errBroken },
+	"a store that finds nothing at first": func(a *api) { a.only(httpapi.ListTransactions(&budgeted{a.payments}, a.readAssets)) },
+	"two of one reference": func(a *api) {
+		for i := range 2 {
+			a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"Zürich & co"}`, alice, i+1)).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+	},
+	"three proposals": func(a *api) {
+		for _, key := range []string{"a", "b", "order-2041"} {
+			a.post("/proposals", words["proposed"], "Idempotency-Key: "+key).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+		a.post("/proposals/"+words["proposal"]+"/cancel", "").want(a.T, 200)
+	},
+	"three recipients": func(a *api) {
+		for i, label := range []string{"a", "b", "c"} {
+			a.post("/recipients", fmt.Sprintf(`{"address":"0x%040s","label":%q}`, strings.Repeat(fmt.Sprint(i+1), 40), label)).want(a.T, 201)
+			a.now = a.now.Add(time.Second)
+		}
+	},
+	"another merchant's key":   func(a *api) { a.key = a.otherMerchant().Secret.Reveal() },
+	"its key is rotated":       func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
+	"the proposal is released": (*api).released,
+	"its release is begun":     func(a *api) { a.begun() },
+	"its release was refused":  (*api).refusedRelease,
 	"a wallet of its own": func(a *api) {
 		must.OK(a, a.payments.Register(a.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: token.Address{0x77}},
 			Token: asset.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: a.merchant}))
@@ -365,14 +420,19 @@ var steps = map[string]func(*api){
 			must.Get(a.payments.Propose(a.Context(), p))(a)
 		}
 	},
-	"a key of EURC":            func(a *api) { a.restrict(`{"asset":"` + words["eurc"] + `"}`) },
-	"a key with an amount":     func(a *api) { a.restrict(`{"daily_amount":100000000}`) },
-	"a key with a count":       func(a *api) { a.restrict(`{"daily_count":9}`) },
-	"no assets are known":      func(a *api) { a.noAssets = errBroken },
-	"no asset is added":        func(a *api) { a.assets = nil },
-	"the default is closed":    func(a *api) { a.assets[0].Closed = true },
-	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
-	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
+	"its day is charged":              func(a *api) { a.charge(a.get("/api-keys/self").member(a.T, "id")) },
+	"the second key's day is charged": func(a *api) { a.charge(words["second key"]) },
+	"an entry and a payment": func(a *api) {
+		a.post("/recipients", `{"address":"`+alike(1)+`"}`).want(a.T, 201)
+		a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(a.T, 201)
+	},
+	"a history that cannot be read": func(a *api) {
+		a.only(httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, a.readAssets, func() time.Time { return a.now }))
+	},
+	"the store is down":     func(a *api) { a.payments.fail = errBroken },
+	"no assets are known":   func(a *api) { a.noAssets = errBroken },
+	"no asset is added":     func(a *api) { a.assets = nil },
+	"the default is closed": func(a *api) { a.assets[0].Closed = true },
 	"a suspended merchant": func(a *api) {
 		must.OK(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "stolen key"}))
 	},

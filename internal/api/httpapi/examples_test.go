@@ -305,19 +305,6 @@ func TestIdempotencyKeys(t *testing.T) {
 // TestRefusals: dispatch's refusals, with a Retry-After if the client may retry.
 func TestRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
-// TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is refused for its content.
-func TestNothingIsStartedForARefusedRequest(t *testing.T) {
-	a := newAPI(t)
-	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`,
-		`{"to":"` + alice + `","amount":0}`} {
-		a.post("/send-payment", body)
-	}
-	a.post("/send-payment", goodBody, "Idempotency-Key: a b")
-	if len(a.payments.got) > 0 {
-		t.Errorf("dispatch was asked for %+v", a.payments.got)
-	}
-}
-
 // TestRequestReachesTheEngine: field by field.
 func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)

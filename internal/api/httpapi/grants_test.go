@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -20,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestSuspended: a suspended merchant may read, and every other endpoint that needs a key refuses it;
@@ -79,6 +76,9 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// TestGrants: a key makes, rotates and revokes no key with a scope that it lacks, and makes or rotates none that ends later.
+func TestGrants(t *testing.T) { answers(t, newAPI, "%s") }
+
 func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
 
 // TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the key that it was rotated from.
@@ -103,34 +103,6 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	}
 }
 
-// TestUsedToday: a key sees the charges to its own limits on this UTC day, also for the key that it was rotated from.
-func TestUsedToday(t *testing.T) {
-	a := newAPI(t)
-	first := a.key
-	for body, want := range map[string]string{
-		`{}`: `{"amount":null,"amount_text":null,"count":null}`, `{"max_amount":1}`: `{"amount":null,"amount_text":null,"count":null}`,
-		`{"daily_count":5}`: `{"amount":null,"amount_text":null,"count":2}`, `{"daily_amount":90}`: `{"amount":70,"amount_text":"70","count":null}`,
-		`{"scopes":["webhooks"],"daily_amount":90,"daily_count":5}`: `{"amount":70,"amount_text":"70","count":2}`,
-	} {
-		a.key = first
-		made := a.post("/api-keys", body)
-		id := made.member(t, "id")
-		limit := payment.DailyLimit{Key: id, Amount: token.Units(90), Count: 5}
-		must.OK(t, a.payments.Charge(t.Context(), store.Charge{Merchant: a.merchant, Mode: "test", At: a.now, Amount: token.Units(70),
-			Count: 2, Limits: []payment.DailyLimit{limit}}))
-		rotated := a.post("/api-keys/"+id+"/rotate", "")
-		for _, key := range []answered{made, rotated} {
-			a.key = key.member(t, "api_key")
-			a.get("/api-keys/self").want(t, 200, `"used_today":`+want, `"id":"`+key.member(t, "id")+`"`)
-		}
-	}
-	a.key = first
-	a.restrict(`{"daily_amount":90,"daily_count":5}`)
-	a.get("/api-keys/self").want(t, 200, `"used_today":{"amount":0,"amount_text":"0","count":0}`)
-	a.payments.fail = errBroken
-	a.get("/api-keys/self").want(t, 500)
-}
-
 // TestARevokedKeyMakesNoKey: nor does it see itself, also while API Gateway remembers that it was good.
 func TestARevokedKeyMakesNoKey(t *testing.T) {
 	a := newAPI(t)
@@ -152,38 +124,16 @@ func TestARevokedKeyMakesNoKey(t *testing.T) {
 
 func TestRecipientEntries(t *testing.T) { answers(t, newAPI, "POST /recipients %s") }
 
-// TestResemblingRecipients: an entry that another address of the merchant may be mistaken for
-// comes with a warning, and is stored. A key that may not read payments learns no address of them.
-func TestResemblingRecipients(t *testing.T) {
-	a := newAPI(t)
-	alike := func(n byte) string { return token.Address{0: 0xab, 1: 0xcd, 9: n, 18: 0x12, 19: 0x34}.String() }
-	add := func(n byte, headers ...string) string {
-		t.Helper()
-		got := a.post("/recipients", fmt.Sprintf(`{"address":%q}`, alike(n)), headers...)
-		got.want(t, 201)
-		_, warnings, _ := strings.Cut(got.body, `"warnings":`)
-		return warnings
-	}
-	const end = `: the same first and last four digits. Compare all of them before you pay it."`
-	if got := add(1); got != "[]}" {
-		t.Errorf("nothing is known: %s", got)
-	}
-	a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(t, 201)
-	both := `["Resembles ` + alike(1) + `, an entry of your address book` + end + `,"Resembles ` + alike(2) +
-		`, a recipient that you have paid` + end + `]}`
-	if got := add(3); got != both {
-		t.Errorf("one entry and one payment resemble it: %s, want %s", got, both)
-	}
-	a.post("/recipients", fmt.Sprintf(`{"address":%q}`, alike(3))).want(t, 200, `"warnings":`+both)
-	if got := add(4, "X-Api-Key: "+a.post("/api-keys", `{"scopes":["recipients"]}`).member(t, "api_key")); !strings.Contains(got, `"Resembles a recipient that you have paid`+end) ||
-		strings.Contains(got, alike(2)) {
-		t.Errorf("with a key that may not read payments: %s", got)
-	}
-	a.post("/recipients", fmt.Sprintf(`{"address":%q}`, alice), "X-Api-Key: "+a.otherMerchant().Secret.Reveal()).want(t, 201, `"warnings":[]`)
-	e := httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, a.readAssets, func() time.Time { return a.now })
-	r := a.request("POST", "/recipients", fmt.Sprintf(`{"address":%q}`, alike(5)))
-	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	a.serve(e, r).want(t, 201, alike(1), "Not compared with every address")
+// TestResembling: an entry that another address of the merchant may be mistaken for comes with a warning, and is stored. A
+// key that may not read payments learns no address of them.
+func TestResembling(t *testing.T) { answers(t, newAPI, "%s") }
+
+// alike returns an address that resembles the others.
+func alike(n byte) string { return token.Address{0: 0xab, 1: 0xcd, 9: n, 18: 0x12, 19: 0x34}.String() }
+
+// resembles returns a warning of an address, or of one that is not told.
+func resembles(of string) string {
+	return `"Resembles ` + of + `: the same first and last four digits. Compare all of them before you pay it."`
 }
 
 // unlisted is a history that cannot be read.
@@ -191,53 +141,6 @@ type unlisted struct{}
 
 func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
 	return nil, store.Position{}, store.ErrUnreadable
-}
-
-// TestRecipientBook: entries are added once, listed newest first, page by page, and belong to one merchant.
-func TestRecipientBook(t *testing.T) {
-	a := newAPI(t)
-	var want []string
-	for n := range 5 {
-		address := token.Address{19: 0xff, 0: byte(n + 1)}
-		want = append([]string{address.String()}, want...)
-		a.post("/recipients", fmt.Sprintf(`{"address":%q}`, address)).want(t, 201, address.String())
-		a.now = a.now.Add(time.Second)
-	}
-	a.post("/recipients", fmt.Sprintf(`{"address":%q,"label":"again"}`, want[0])).want(t, 200, `"label":null`)
-	var got []string
-	for path := "/recipients?limit=2"; path != ""; {
-		var page struct {
-			Data       []struct{ Address string }
-			HasMore    bool    `json:"has_more"`
-			NextCursor *string `json:"next_cursor"`
-		}
-		answer := a.get(path)
-		answer.want(t, 200)
-		must.OK(t, json.Unmarshal([]byte(answer.body), &page))
-		for _, e := range page.Data {
-			got = append(got, e.Address)
-		}
-		if page.HasMore != (page.NextCursor != nil) {
-			t.Fatal(answer.body)
-		}
-		if path = ""; page.HasMore {
-			path = "/recipients?cursor=" + *page.NextCursor
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	cursor := a.get("/recipients?limit=2").member(t, "next_cursor")
-	a.get("/transactions?cursor="+cursor).want(t, 422, "cursor_invalid")
-	other := "X-Api-Key: " + a.otherMerchant().Secret.Reveal()
-	a.get("/recipients?cursor="+cursor, other).want(t, 422, "cursor_invalid")
-	a.get("/recipients", other).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
-	for _, bad := range []string{"limit=0", "limit=101", "limit=x", "cursor="} {
-		a.get("/recipients?"+bad).want(t, 422)
-	}
-	for _, path := range []string{want[0], "0x00", "alice.eth", strings.ToLower(alice), "%00"} {
-		a.post("/recipients/"+path+"/delete", ``, other).want(t, 404, `"code":"recipient_not_found"`)
-	}
 }
 
 // TestCreationsAreAnnounced: new keys and entries are announced in the form in which they are listed.
@@ -277,26 +180,10 @@ func (got answered) member(t *testing.T, name string) string {
 	return fmt.Sprint(body[name])
 }
 
-func TestMerchantNames(t *testing.T) { answers(t, newAPI, `POST /create-api-key {"merchant_name":%s}`) }
-
-// TestKeyCreationByOperator: where only an operator creates keys, every request is refused before its body is read.
-func TestKeyCreationByOperator(t *testing.T) {
-	for _, body := range []string{`{"merchant_name":"x"}`, `{}`, ``, "\xff"} {
-		newAPI(t).play("keys by an operator only", "POST /create-api-key "+body).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)
-	}
-}
-
 // TestOverlaps: 0 to 604800 seconds, a day by default.
-func TestOverlaps(t *testing.T) {
-	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
-		a := newAPI(t)
-		got := a.play("POST /api-keys/" + words["key"] + "/rotate " + c.In[0])
-		if got.status == 201 { // the new key shows when the old one ends
-			got = a.get("/api-keys", "X-Api-Key: "+got.member(t, "api_key"))
-		}
-		got.outcome(t, c.Want)
-	})
-}
+func TestOverlaps(t *testing.T) { answers(t, newAPI, "POST /api-keys/"+words["key"]+"/rotate %s") }
+
+func TestMerchantNames(t *testing.T) { answers(t, newAPI, `POST /create-api-key {"merchant_name":%s}`) }
 
 // TestEndedKeysStopAtOnce: the functions that pay do not trust an answer of the authorizer that was kept.
 func TestEndedKeysStopAtOnce(t *testing.T) {

@@ -3,9 +3,6 @@ package httpapi_test
 import (
 	"errors"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -69,42 +66,6 @@ func TestProposalEvents(t *testing.T) {
 			t.Errorf("it is shown as %s", got.body)
 		}
 	}
-}
-
-// TestProposalList pages through proposals, and filters them.
-func TestProposalList(t *testing.T) {
-	a := newAPI(t)
-	for _, key := range []string{"a", "b", "order-2041"} {
-		a.post("/proposals", words["proposed"], "Idempotency-Key: "+key).want(t, 201)
-		a.now = a.now.Add(time.Second)
-	}
-	a.post("/proposals/"+words["proposal"]+"/cancel", "").want(t, 200)
-	var keys []string
-	next := "/proposals?limit=2"
-	for next != "" {
-		got := a.get(next)
-		got.want(t, 200)
-		for _, p := range decode(t, []byte(got.body)).(map[string]any)["data"].([]any) {
-			keys = append(keys, p.(map[string]any)["idempotency_key"].(string))
-		}
-		if next = ""; decode(t, []byte(got.body)).(map[string]any)["has_more"] == true {
-			next = "/proposals?cursor=" + decode(t, []byte(got.body)).(map[string]any)["next_cursor"].(string)
-			a.get(next+"&status=expired").want(t, 422, "cursor_mismatch")
-		}
-	}
-	if diff := cmp.Diff([]string{"order-2041", "b", "a"}, keys); diff != "" {
-		t.Error(diff)
-	}
-	for query, want := range map[string]string{
-		"status=cancelled": `"data":[{"id":"` + words["proposal"], "status=expired": `"data":[]`,
-		"idempotency_key=order-2041": `"status":"cancelled"`,
-		"idempotency_key=none":       `"data":[]`, "created_by=key_000000000000": `"data":[]`,
-		"created_by=" + words["key"]: `"idempotency_key":"b"`,
-	} {
-		a.get("/proposals?"+query).want(t, 200, want)
-	}
-	a.get("/proposals?created_by=x").want(t, 422, "key_id_invalid")
-	a.get("/proposals?from=x").want(t, 422, "unknown_parameter")
 }
 
 // TestExplain: a refusal of a release is a 400 of a payment, or approval_required; anything else holds only for now.

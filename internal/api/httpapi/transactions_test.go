@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,35 +33,17 @@ func TestHashes(t *testing.T) {
 	answers(t, paid, "GET /transaction/%s")
 }
 
-// TestOthersTransactions: another merchant's payment is no payment, and so is one of the other mode.
-func TestOthersTransactions(t *testing.T) {
-	a := newAPI(t)
-	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
-	other := a.otherMerchant()
-	theirs := "X-Api-Key: " + other.Secret.Reveal()
-	a.get("/transaction/"+exampleHash, theirs).want(t, 404, "transaction_not_found")
-	a.get("/transactions", theirs).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
-	a.get("/transactions?idempotency_key=k", theirs).want(t, 200, `"data":[]`)
+// TestLists: pages are newest first and have each entry once, filters travel inside the cursor, and each merchant has lists
+// of its own. A page may be empty before the end; its cursor leads on.
+func TestLists(t *testing.T) { answers(t, newAPI, "%s") }
 
+// TestOfTheOtherMode: it is no payment of the caller's.
+func TestOfTheOtherMode(t *testing.T) {
+	a := newAPI(t)
+	a.pay().want(t, 201)
 	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
-	e := httpapi.GetTransaction(a.payments)
-	a.serve(e, r).want(t, 404, "transaction_not_found")
-
-	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
-	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
-	e = httpapi.GetTransaction(prepared{a.payments, a.merchant})
-	a.serve(e, r).want(t, 404, "transaction_not_found")
-}
-
-// prepared finds a payment that is not signed, which no store should.
-type prepared struct {
-	store.Store
-	merchant string
-}
-
-func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
-	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
+	a.serve(httpapi.GetTransaction(a.payments), r).want(t, 404, "transaction_not_found")
 }
 
 // TestFoundOnTheChain: a recovered payment is nobody's until its request comes again, but under its
@@ -133,54 +114,13 @@ func TestCSV(t *testing.T) {
 		t.Errorf("no payment at all: %q", got.body)
 	}
 	a.get("/transactions?limit=0", "Accept: text/csv").want(t, 422, `"integer_range"`)
-	for accept, want := range map[string]string{
-		"": "{", "application/json": "{", "*/*": "{", "image/png": "{", "text/csv, */*": "{", "text/csv, application/json": "{",
-		"text/csv;q=0.5, application/json;q=0.6": "{", "text/csv;q=0.5, application/*;q=0.6": "{", "text/csv;q=0": "{",
-		"text/csv;q=high": "{", "text/csv;q=1.1": "{", "text/csv;q=": "{", "text/csv;q=0.1234": "{", "text/*;q=0.5, */*;q=0.5": "{",
-		"text/csv;q=0, text/*": "{", "text/html, application/xhtml+xml, */*;q=0.8": "{",
-		"text/CSV": "t", "text/*": "t", "text/*, application/json;q=0.9": "t", "text/csv, application/json;q=high": "t",
-		"text/csv;q=0.2,application/json;q=0.19": "t", "text/csv ; charset=utf-8 ; Q=0.9 , */* ; q=0.8": "t", "text/csv; q=1.000,*/*;q=0.": "t",
-		"application/json;q=0.2\nAccept: text/csv;q=0.3": "t", "application/json;q=0.2\nAccept: text/csv;q=0.1": "{",
-	} {
-		if got := a.get("/transactions", strings.Split("Accept: "+accept, "\n")...); got.status != 200 || got.body[:1] != want {
-			t.Errorf("Accept: %s: %d %s", accept, got.status, got.body)
-		}
-	}
 }
+
+// TestAccept: which of the two Accept ranks first.
+func TestAccept(t *testing.T) { answers(t, newAPI, "GET /transactions") }
 
 // TestQueries: bad values and unknown parameters are 422 at their parameter.
 func TestQueries(t *testing.T) { answers(t, newAPI, "GET /transactions?%s") }
-
-// A listed is a page of payments as a client reads it.
-type listed struct {
-	Data []struct {
-		Amount    int       `json:"amount"`
-		Status    string    `json:"status"`
-		CreatedAt time.Time `json:"created_at"`
-	}
-	HasMore    bool    `json:"has_more"`
-	NextCursor *string `json:"next_cursor"`
-}
-
-func (a *api) list(query string) listed {
-	a.Helper()
-	got := a.get("/transactions?" + query)
-	got.want(a.T, 200)
-	var page listed
-	must.OK(a, json.Unmarshal([]byte(got.body), &page))
-	if page.HasMore != (page.NextCursor != nil) {
-		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
-	}
-	return page
-}
-
-func (l listed) amounts() []int {
-	var amounts []int
-	for _, p := range l.Data {
-		amounts = append(amounts, p.Amount)
-	}
-	return amounts
-}
 
 // payTimes makes payments of from to to units, a second apart.
 func (a *api) payTimes(from, to int) {
@@ -188,60 +128,6 @@ func (a *api) payTimes(from, to int) {
 		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n)).want(a.T, 201)
 		a.now = a.now.Add(time.Second)
 	}
-}
-
-// TestPages: newest first, each payment once, however many arrive meanwhile.
-func TestPages(t *testing.T) {
-	a := newAPI(t)
-	a.payTimes(1, 25)
-	if first := a.list(""); len(first.Data) != 20 || first.Data[0].Amount != 25 || !first.HasMore {
-		t.Errorf("the first page without a limit: %v", first.amounts())
-	}
-	page := a.list("limit=10")
-	all := page.amounts()
-	for arriving := 26; page.NextCursor != nil; arriving++ {
-		a.payTimes(arriving, arriving)
-		page = a.list("cursor=" + url.QueryEscape(*page.NextCursor))
-		all = append(all, page.amounts()...)
-	}
-	var want []int
-	for n := 25; n > 0; n-- {
-		want = append(want, n)
-	}
-	if !slices.Equal(all, want) {
-		t.Errorf("pages hold %v", all)
-	}
-	if len(page.Data) != 5 {
-		t.Errorf("the limit did not travel inside the cursor: %d on the last page", len(page.Data))
-	}
-}
-
-// TestEmptyPages: a page may be empty before the end of a list; its cursor leads on.
-func TestEmptyPages(t *testing.T) {
-	a := newAPI(t)
-	a.payTimes(1, 2)
-	read := &budgeted{Store: a.payments}
-	a.only(httpapi.ListTransactions(read, a.readAssets))
-	page := a.list("status=pending&limit=1")
-	if len(page.Data) != 0 || !page.HasMore {
-		t.Fatalf("%+v", page)
-	}
-	if page = a.list("cursor=" + *page.NextCursor); !slices.Equal(page.amounts(), []int{1}) || page.HasMore {
-		t.Errorf("the page after the empty one: %+v", page)
-	}
-}
-
-// TestPagesOfDeliveries: a page may be empty; its cursor leads on, with its status, in the same endpoint's list alone.
-func TestPagesOfDeliveries(t *testing.T) {
-	a := newAPI(t).hooked(2)
-	list := "/webhooks/" + exampleHook + "/deliveries"
-	page := a.get(list + "?status=exhausted")
-	page.want(t, 200, `{"data":[],"has_more":true,"next_cursor":"`)
-	next := "?cursor=" + page.member(t, "next_cursor")
-	a.get(list+next).want(t, 200, `"has_more":false,"next_cursor":null`)
-	a.get(list+next+"&status=exhausted&limit=1").want(t, 200)
-	a.get(list+next+"&status=pending").want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
-	a.get("/webhooks/other/deliveries"+next).want(t, 422, `"type":"cursor_invalid","loc":["query","cursor"]`)
 }
 
 // budgeted finds nothing on a first page, which ends behind the newest payment.
@@ -278,10 +164,9 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 		page := a.get("/transactions?" + query)
 		fits(page.body)
 		fits(a.get("/transactions?"+query, "Accept: text/csv").body)
-		list := a.list(query)
-		paid, query = paid+len(list.Data), ""
-		if list.NextCursor != nil {
-			query = "cursor=" + *list.NextCursor
+		paid, query = paid+strings.Count(page.body, `"tx_hash"`), ""
+		if next := page.member(t, "next_cursor"); next != "<nil>" {
+			query = "cursor=" + next
 		}
 	}
 	if paid != 100 {
@@ -289,59 +174,11 @@ func TestPagesFitIntoAnAnswer(t *testing.T) {
 	}
 }
 
-// TestFilters: they restrict, they are exclusive, and they travel inside the cursor.
-func TestFilters(t *testing.T) {
-	a := newAPI(t)
-	a.payTimes(1, 10) // at 15:04:05 to 15:04:14
-	a.confirm()       // the first one
-	for query, want := range map[string][]int{
-		"status=confirmed":                          {1},
-		"status=failed":                             nil,
-		"created_after=2026-01-02T15:04:11.999Z":    {10, 9, 8},
-		"created_after=2026-01-02T16:04:12%2B01:00": {10, 9},
-		"created_after=2026-01-02T15:04:07Z&created_before=2026-01-02T15:04:10Z": {5, 4},
-	} {
-		if got := a.list(query).amounts(); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
-		}
-	}
-	const filters = "status=pending&created_before=2026-01-02T15:04:14Z"
-	first := a.list(filters + "&limit=4")
-	if got := first.amounts(); !slices.Equal(got, []int{9, 8, 7, 6}) {
-		t.Errorf("first page %v", got)
-	}
-	next := "cursor=" + *first.NextCursor
-	for query, want := range map[string][]int{
-		next:                 {5, 4, 3, 2},
-		next + "&limit=1":    {5},
-		next + "&" + filters: {5, 4, 3, 2},
-		next + "&created_before=2026-01-02T16:04:14%2B01:00": {5, 4, 3, 2},
-	} {
-		if got := a.list(query).amounts(); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
-		}
-	}
-	a.post("/send-payment", `{"to":"`+alice+`","amount":11,"reference":"Zürich & co"}`).want(t, 201)
-	a.post("/send-payment", `{"to":"`+alice+`","amount":12,"reference":"Zürich & co"}`).want(t, 201)
-	const reference = "reference=Z%C3%BCrich+%26+co&status=pending&created_after=2026-01-02T15:04:05Z"
-	if page := a.list(reference + "&limit=1"); !slices.Equal(page.amounts(), []int{12}) && !slices.Equal(page.amounts(), []int{11}) ||
-		len(a.list("cursor="+*page.NextCursor).Data) != 1 || len(a.list("reference=Z%C3%BCrich+%26+co&cursor="+*page.NextCursor).Data) != 1 {
-		t.Errorf("by reference: %v", page.amounts())
-	}
-	if got := a.list("reference=z%C3%BCrich+%26+co"); len(got.Data) != 0 {
-		t.Errorf("another reference: %v", got.amounts())
-	}
-	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "reference=x",
-		"created_after=2026-01-02T15:04:05Z"} {
-		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
-	}
-}
-
 // TestCursors: another merchant's cursor is refused, and a cursor changed in any place.
 func TestCursors(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)
-	cursor := *a.list("limit=1").NextCursor
+	cursor := a.get("/transactions?limit=1").member(t, "next_cursor")
 	refused := func(name, cursor string, headers ...string) {
 		t.Helper()
 		got := a.get("/transactions?cursor="+url.QueryEscape(cursor), headers...)
@@ -366,9 +203,7 @@ func TestCursors(t *testing.T) {
 		refused("forged with the limit "+limit, forge(t, cursor, a.merchant, `"n":1`, `"n":`+limit))
 	}
 	for _, cursor := range []string{cursor, forge(t, cursor, a.merchant, `"n":1`, `"n":2`)} { // a checksum is no secret, and grants nothing
-		if got := a.list("cursor=" + cursor).amounts(); !slices.Equal(got, []int{1}) {
-			t.Errorf("as it is: %v", got)
-		}
+		a.get("/transactions?cursor="+cursor).want(t, 200, "amount# 1")
 	}
 }
 
@@ -414,41 +249,3 @@ func TestProgressOfPayments(t *testing.T) {
 }
 
 func TestBalances(t *testing.T) { answers(t, newAPI, "GET /balance/%s") }
-
-// TestBalancesAreExact: to 2^256-1.
-func TestBalancesAreExact(t *testing.T) {
-	a := newAPI(t)
-	a.node.account.Balance = token.MaxAmount()
-	a.get("/balance/"+alice).want(t, 200, `"balance":`+maxAmount+`,`)
-}
-
-// TestNodesOfABalance: enough nodes reach the balance.
-func TestNodesOfABalance(t *testing.T) {
-	good := chain.Account{Head: chain.Head{Number: 9}, Balance: token.Units(5)}
-	for _, test := range []struct {
-		name   string
-		nodes  []*node
-		status int
-		part   string
-		asked  int // of the first node, for the account
-	}{
-		{"the first node answers", []*node{{account: good}, {err: errBroken}}, 200, `"block_number":9`, 1},
-		{"the first node is down", []*node{{err: errBroken}, {account: good}}, 200, `"block_number":9`, 0},
-		{"one of three", []*node{{account: good}, {}, {account: good}}, 200, `"balance":5`, 1},
-		{"every node is down", []*node{{err: errBroken}, {err: errBroken}}, 503, `"code":"payment_rail_unavailable"`, 0},
-		{"no node at all", nil, 503, `"code":"payment_rail_unavailable"`, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			a := newAPI(t)
-			var nodes chain.Nodes
-			for _, n := range test.nodes {
-				nodes = append(nodes, n)
-			}
-			a.only(httpapi.GetBalance(a.readAssets, func(context.Context, token.Coin) (chain.Nodes, error) { return nodes, nil }))
-			a.get("/balance/"+alice).want(t, test.status, test.part, "!arn:")
-			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {
-				t.Errorf("the first node was asked %d times for it, want %d", test.nodes[0].asked, test.asked)
-			}
-		})
-	}
-}

@@ -3,8 +3,6 @@ package httpapi_test
 import (
 	"cmp"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -19,16 +17,7 @@ import (
 // TestWallets: GET /wallets shows the wallets of the asking merchant alone, with what is promised of their balance.
 func TestWallets(t *testing.T) {
 	a := newAPI(t)
-	get := func(want string) {
-		t.Helper()
-		r := httptest.NewRequest(http.MethodGet, "/wallets", nil)
-		r.Header.Set("X-Api-Key", a.key)
-		w := httptest.NewRecorder()
-		a.router.ServeHTTP(w, r)
-		if got := w.Body.String(); w.Code != http.StatusOK || got != want {
-			t.Errorf("answered %d %s, want %s", w.Code, got, want)
-		}
-	}
+	get := func(want string) { t.Helper(); a.get("/wallets").want(t, 200, "="+want) }
 	id := wallet.ID{ChainID: 84532, Address: token.Address{0x77}}
 	row := func(amounts, status string) string {
 		return `{"data":[{"address":"` + id.Address.String() + `","asset":"` + a.assets[0].Coin().String() + `",` + amounts +

@@ -38,16 +38,3 @@ func TestParseMemory(t *testing.T) {
 		t.Errorf("%d bytes allocated for each byte of the body, %d times", perByte, result.AllocsPerOp())
 	}
 }
-
-func TestMember(t *testing.T) {
-	v, err := strictjson.Parse([]byte(`{"b":1,"a":null}`))
-	if err != nil || v.Members[0].Name != "b" {
-		t.Fatalf("%+v, %v: want the members in their order", v, err)
-	}
-	if _, ok := v.Member("a"); !ok {
-		t.Error("a member that is null is there")
-	}
-	if _, ok := v.Member("A"); ok {
-		t.Error("names match exactly")
-	}
-}

@@ -1,18 +1,15 @@
 package boot_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,72 +71,8 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWSConfiguration(t *testing.T) {
-	cfg := env(t, nil).AWS
-	creds, err := cfg.Credentials.Retrieve(t.Context())
-	if err != nil || cfg.Region != "eu-west-1" || creds.AccessKeyID != "AKID" || creds.SecretAccessKey != "secret" ||
-		creds.SessionToken != "token" {
-		t.Errorf("region %q, credentials %+v, %v", cfg.Region, creds, err)
-	}
-	if _, err := env(t, map[string]string{"AWS_ACCESS_KEY_ID": ""}).AWS.Credentials.Retrieve(t.Context()); err == nil {
-		t.Error("credentials without an access key")
-	}
-}
-
-func TestCertificateBundle(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(r.UserAgent(), "app/send-payment") {
-			t.Errorf("User-Agent %q does not name the function", r.UserAgent())
-		}
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		_, _ = w.Write([]byte(`{"Item":{"pk":{"S":"x"}}}`))
-	}))
-	defer server.Close()
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	e := env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file, "AWS_LAMBDA_FUNCTION_NAME": "send-payment"})
-	out, err := dynamodb.NewFromConfig(e.AWS).GetItem(t.Context(), get("payments"))
-	if err := errors.Join(err, e.Err()); err != nil || out.Item == nil {
-		t.Errorf("GetItem: %v", err)
-	}
-}
-
 func get(table string) *dynamodb.GetItemInput {
 	return &dynamodb.GetItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}}
-}
-
-// TestLinesSayWhoseTheyAre: the lines that a handler logs, also on a context
-// that outlives the request, lead back to the request and its merchant.
-func TestLinesSayWhoseTheyAre(t *testing.T) {
-	var out bytes.Buffer
-	plain := slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
-	log := slog.New(boot.Identified(plain))
-	send(t, func(_ http.ResponseWriter, r *http.Request) {
-		log.InfoContext(context.WithoutCancel(r.Context()), "committed", "payment", "pay_1")
-		log.With("part", "x").InfoContext(r.Context(), "with")
-		log.InfoContext(r.Context(), "own", "request_id", "client-7", "merchant", "mer_2")
-		log.InfoContext(context.Background(), "outside")
-	}, event(nil))
-	want := []map[string]any{
-		{"msg": "committed", "payment": "pay_1", "request_id": "request-1", "merchant": "mer_1"},
-		{"msg": "with", "part": "x", "request_id": "request-1", "merchant": "mer_1"},
-		{"msg": "own", "request_id": "client-7", "merchant": "mer_2"},
-		{"msg": "outside"},
-	}
-	var got []map[string]any
-	for lines := json.NewDecoder(&out); lines.More(); {
-		var line map[string]any
-		must.OK(t, lines.Decode(&line))
-		got = append(got, line)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func messages(bodies ...string) events.SQSEvent {
@@ -228,7 +161,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestDeadConnection: an attempt on a connection that died while the function slept is cut off, and the next one uses another.
+// TestDeadConnection: an attempt on a connection that died while the function slept is cut off, and the next one uses
+// another. Each trusts the certificates of AWS_CA_BUNDLE and names the function.
 func TestDeadConnection(t *testing.T) {
 	for within, wire := range map[time.Duration]func(func(*boot.Env) *dynamodb.Client) func(*boot.Env) *dynamodb.Client{
 		time.Second:     boot.Impatient[*dynamodb.Client], // the authorizer's
@@ -245,7 +179,9 @@ func TestDeadConnection(t *testing.T) {
 					<-r.Context().Done()
 					return
 				}
-				dead.Store(r.RemoteAddr)
+				if dead.Store(r.RemoteAddr); !strings.Contains(r.UserAgent(), "app/send-payment") {
+					t.Errorf("User-Agent %q does not name the function", r.UserAgent())
+				}
 				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 				_, _ = w.Write([]byte(`{}`))
 			}))
@@ -258,7 +194,8 @@ func TestDeadConnection(t *testing.T) {
 				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) {
 					o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
 				})
-			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file}))
+			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file,
+				"AWS_LAMBDA_FUNCTION_NAME": "send-payment"}))
 			must.Get(client.GetItem(t.Context(), get("keys")))(t)
 			// A connection may be free too late for the next request, and a busy machine adds to a time: the least counts.
 			least, most := time.Hour, within+900*time.Millisecond
@@ -274,14 +211,5 @@ func TestDeadConnection(t *testing.T) {
 				t.Errorf("a dead connection costs %v, want %v", least, within)
 			}
 		})
-	}
-}
-
-func TestCollect(t *testing.T) {
-	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
-	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
-	boot.Collect("256")
-	if p, most := debug.SetGCPercent(percent), debug.SetMemoryLimit(-1); p != 400 || most != 192<<20 {
-		t.Errorf("garbage up to %d %% and %d bytes", p, most)
 	}
 }

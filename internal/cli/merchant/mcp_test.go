@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -103,55 +104,29 @@ func order(intent, named string) string {
 	return fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"2.50","different_from":%q}`, intent, strings.ToLower(alice), named)
 }
 
-// TestAgentPay: a key without a guard pays nothing. A similar payment is shown, and no refusal hides a payment.
+// TestAgentPay: a key without a guard pays nothing. A similar payment is shown, and no refusal hides a payment. A row has
+// the agent's key, a payment that it names, the answers to POST, the payment of each look-up, and the number of POSTs.
 func TestAgentPay(t *testing.T) {
-	no := func(status int, code string) string {
-		return fmt.Sprintf(`%d {"detail":"No.","code":%q,"tx_hash":"0xold"}`, status, code)
-	}
-	reused := `422 {"detail":[{"type":"idempotency_key_reused","loc":["header"],"msg":""}],"code":"validation_failed"}`
-	accepted, old := "201 "+made("0xnew", "2500000", ""), made("0xold", "2500000", "")
-	for name, test := range map[string]struct {
-		desk  desk
-		named string
-		says  []string
-		posts int
-	}{
-		"accepted":                    {desk{}, "", []string{"Accepted", `"amount":"2.5"`}, 1},
-		"no answer at first":          {desk{posts: []string{"502 none", accepted}}, "", []string{"Accepted"}, 2},
-		"a similar one is not signed": {desk{posts: []string{no(429, "similar_in_progress"), accepted}}, "", []string{"Accepted"}, 2},
-		"a similar one is named":      {desk{}, "0xOLD", []string{"Accepted"}, 1},
-		"a key without a guard":       {desk{key: `{"repeat_guard_seconds":null}`}, "", []string{"error: ", "repeat_guard_seconds"}, 0},
-		"a key that is not known":     {desk{key: "none"}, "", []string{"error: this call sent nothing"}, 0},
-		"refused": {desk{posts: []string{no(400, "insufficient_funds")}}, "",
-			[]string{"error: this call started nothing"}, 1},
-		"a similar one": {desk{posts: []string{no(400, "similar_payment")}, stored: old}, "",
-			[]string{"paid nothing: ", "0xold", "do not pay again", "different_from"}, 1},
-		"a similar one that moved coins": {desk{posts: []string{no(400, "similar_payment")}, stored: made("0xold", "1", "amount_differs")}, "",
-			[]string{"paid nothing: ", "but coins moved"}, 1},
-		"a similar one, unreadable": {desk{posts: []string{no(400, "similar_payment")}}, "",
-			[]string{"paid nothing: ", "0xold", "could not be read"}, 1},
-		"of other content": {desk{posts: []string{reused}, stored: made("0xold", "7500000", "")}, "",
-			[]string{"paid nothing more: ", "NOT as you asked", "7.5"}, 1},
-		"of other content, unreadable": {desk{posts: []string{reused}}, "", []string{"error: UNKNOWN"}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := &test.desk
-			if d.posts == nil {
-				d.posts = []string{accepted}
+	old := func(units, code string) string { return made("0xold", units, code) }
+	words := map[string]string{"accepted": "201 " + made("0xnew", "2500000", ""), "old": old("2500000", ""),
+		"old moved":             old("1", "amount_differs"),
+		"old of another amount": old("7500000", ""),
+		"reused":                `422 {"detail":[{"type":"idempotency_key_reused","loc":["header"],"msg":""}],"code":"validation_failed"}`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		t.Parallel()
+		d := &desk{key: c.In[0], posts: strings.Split(c.In[2], "; "), stored: c.In[3]}
+		text := d.serve(t).call("pay", order("new", c.In[1]))
+		key := must.Get(remit.Key("new"))(t)
+		want := slices.Repeat([]string{key + strings.ToLower(c.In[1]) + "a"}, must.Get(strconv.Atoi(c.In[4]))(t))
+		if !slices.Equal(d.posted, want) {
+			t.Errorf("posted %q, want %q: %s", d.posted, want, text)
+		}
+		for says := range strings.SplitSeq(c.Want, " … ") {
+			if !strings.Contains(text, says) {
+				t.Errorf("%q is not in %s", says, text)
 			}
-			text := d.serve(t).call("pay", order("new", test.named))
-			key := must.Get(remit.Key("new"))(t)
-			if want := slices.Repeat([]string{key + strings.ToLower(test.named) + "a"}, test.posts); !slices.Equal(d.posted, want) {
-				t.Errorf("posted %q, want %q: %s", d.posted, want, text)
-			}
-			for _, says := range test.says {
-				if !strings.Contains(text, says) {
-					t.Errorf("%q is not in %s", says, text)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestAgentFind shows at most 20 payments.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -38,17 +40,22 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// TestAStackThatIsNotThere: the error says how to start one.
-func TestAStackThatIsNotThere(t *testing.T) {
+// TestNoKeyToBeHad: the error says how to start a stack, or how to get a key where only an operator makes keys.
+func TestNoKeyToBeHad(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	url := gone.URL
-	for name, err := range map[string]error{
-		"smoke":  (&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
-		"listen": (&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url+"; start a stack there") {
-			t.Errorf("%s: %v", name, err)
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"detail":"API keys are issued by the operator of this service.","code":"key_creation_closed"}`)
+	}))
+	defer closed.Close()
+	for url, want := range map[string]string{gone.URL: "nothing listens at " + gone.URL + "; start a stack there",
+		closed.URL: "make a key with remit keys create and pass it with --key"} {
+		for _, err := range []error{(&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
+			(&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard)} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", url, err)
+			}
 		}
 	}
 }
@@ -143,19 +150,6 @@ func TestListenShowsForgeries(t *testing.T) {
 	}
 }
 
-// TestKeysOfTheOperator: where only an operator makes keys, the error says how to get one.
-func TestKeysOfTheOperator(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"detail":"API keys are issued by the operator of this service.","code":"key_creation_closed"}`)
-	}))
-	defer server.Close()
-	err := (&merchant.Smoke{URL: server.URL, Limit: time.Minute}).Run(t.Context(), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass it with --key") {
-		t.Error(err)
-	}
-}
-
 // root is the root of the repository, from here.
 const root = "../../.."
 
@@ -179,49 +173,42 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// TestWebhooksPage registers a receiver and has a test posted to it, as docs/webhooks.md does.
+// TestWebhooksPage runs each receiver of docs/webhooks.md as it stands there: registered as the page does, it takes a
+// test and no forgery.
 func TestWebhooksPage(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	posted := make(chan string, 1)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		posted <- r.URL.Path + " " + r.Header.Get("webhook-signature")
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	defer receiver.Close()
+	const what = "the libraries of Standard Webhooks"
+	t.Setenv("NODE_PATH", tooltest.Path(t, what, ".cache/node/node_modules"))
 	page := func(start string) string { return guidetest.Read(t, root, "docs/webhooks.md", start) }
-	lines := page("API=") + page("curl -s -X POST $API/webhooks/") + "echo; env"
-	printed := guidetest.Run(t, lines, onThePage, api.URL, "http://127.0.0.1:9000", receiver.URL)
-	for _, want := range []string{`"status":"enabled"`, `"status_code":204`, "\nPORT=9000\n"} {
-		if !strings.Contains(printed, want) {
-			t.Fatalf("%s is not in\n%s", want, printed)
+	for interpreter, program := range map[string]string{
+		tooltest.Path(t, what, ".cache/py/bin/python"): "import json", tooltest.Program(t, what, "node"): "const http",
+	} {
+		api, _ := localtest.Stack(t)
+		free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		_, port, _ := net.SplitHostPort(free.Addr().String())
+		must.OK(t, free.Close())
+		lines := page("API=") + "cat > receiver <<'END'\n" + page(program) + "END\n" + interpreter + " receiver & trap 'kill $!' EXIT\n" +
+			"for i in $(seq 300); do curl -s http://127.0.0.1:9000 >/dev/null && break; sleep 0.1; done\n" + page("curl -s -X POST $API/webhooks/") +
+			"curl -s -i http://127.0.0.1:9000/remit -d '{}' -H 'webhook-id: evt_1' -H \"webhook-timestamp: $(date +%s)\" " +
+			"-H 'webhook-signature: v1,AAAA'"
+		printed := guidetest.Run(t, lines, onThePage, api.URL, "9000", port)
+		for _, want := range []string{`"status":"enabled"`, `"status_code":204`, "webhook.test evt_", " 401 Unauthorized"} {
+			if !strings.Contains(printed, want) {
+				t.Errorf("%s is not in\n%s", want, printed)
+			}
 		}
 	}
-	secrets := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{44}`).FindAllString(printed, -1)
-	if len(secrets) != 2 || secrets[0] != secrets[1] {
-		t.Errorf("the answer and the variable have the secrets %q", secrets)
-	}
-	if got := <-posted; !strings.HasPrefix(got, "/remit v1,") {
-		t.Errorf("posted %s", got)
-	}
 }
 
-// TestPaymentsPage pays one recipient, then two at once, as docs/payments.md does.
-func TestPaymentsPage(t *testing.T) {
+// TestPages runs the lines of docs/payments.md, which pay one recipient, then two at once, and of docs/keys.md, where a
+// restricted key pays and does no more.
+func TestPages(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	page := func(start string) string { return guidetest.Read(t, root, "docs/payments.md", start) }
-	lines := page("curl -s "+onThePage+"/send-payment -H") + "echo\n" + page("curl -s "+onThePage+"/send-payments")
-	one, many, _ := strings.Cut(guidetest.Run(t, lines, onThePage, api.URL, "$KEY", api.Key), "\n")
-	if !strings.Contains(one, `"status":"pending","amount":2500000,`) ||
-		!strings.Contains(many, `"status":"pending","amount":2230500000,"wallet_address":null`) {
-		t.Errorf("answered\n%s\n%s", one, many)
-	}
-}
-
-// TestKeysPage: a restricted key pays and does no more.
-func TestKeysPage(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	printed := guidetest.Run(t, guidetest.Read(t, root, "docs/keys.md", "KEY="), onThePage, api.URL)
-	for _, want := range []string{`"label":"Alice","status":"pending"`, `"tx_hash":"0x`, `"code":"key_not_permitted"`} {
+	pays := "curl -s " + onThePage + "/send-payment"
+	lines := guidetest.Read(t, root, "docs/payments.md", pays+" -H") + "echo\n" + guidetest.Read(t, root, "docs/payments.md", pays+"s")
+	printed := guidetest.Run(t, lines, onThePage, api.URL, "$KEY", api.Key) +
+		guidetest.Run(t, guidetest.Read(t, root, "docs/keys.md", "KEY="), onThePage, api.URL)
+	for _, want := range []string{`"status":"pending","amount":2500000,`, `"status":"pending","amount":2230500000,"wallet_address":null`,
+		`"label":"Alice","status":"pending"`, `"tx_hash":"0x`, `"code":"key_not_permitted"`} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is not in\n%s", want, printed)
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
 
@@ -49,36 +50,14 @@ func write(t *testing.T, text string) string {
 // TestPayNamesEveryBadRow: nothing is paid of a file with a row that cannot be paid.
 func TestPayNamesEveryBadRow(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	for name, test := range map[string]struct{ file, want string }{
-		"rows": {"address,amount,reference\n" + "0x2222222222222222222222222222222222222222,1,ok\n" +
-			"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD,1,checksum \n" +
-			"0x22,1,\n" + payee + ",0,\n" + payee + ",1.1234567,\n" + payee + ",\"1,5\",\n" + payee + ",1e3,\n" + payee + ",.5,\n" +
-			payee + ",1\n" + payee + ",1," + strings.Repeat("x", 129) + "\n",
-			`line 3: .*checksum|line 4: .*0x22|line 5: .*is zero|line 6: .*more than 6 decimals|line 7: .*comma|line 8: .*1e3|line 9: .*both sides|line 10: wrong number of fields|line 11: .*128 characters`},
-		"a broken quote": {"address,amount\n\"" + payee + ",1\n", `line 2: `},
-		"no amount":      {"address,sum\n" + payee + ",1\n", `name one column amount or amount_units; found: address, sum`},
-		"two amounts":    {"address,amount,amount_units\n" + payee + ",1,1\n", `name one column amount or amount_units; found: address, amount, amount_units`},
-		"an unknown asset": {"address,amount,asset\n" + payee + ",1,EURC\n" + payee + ",1,\n" + payee + ",1,usdc\n" +
-			payee + ",1," + strings.ToLower(devAsset) + "\n",
-			`correct or remove 1 row:\s+line 2: asset "EURC": name one of ` + devAsset + ` .USDC on local`},
-		"two of a name":      {"address,amount,amount\n" + payee + ",1,1\n", `the column amount twice`},
-		"no row":             {"address,amount\n", `a header and no row`},
-		"another code page":  {"address,amount,reference\n" + payee + ",1,Z\xfcrich\n", `not UTF-8`},
-		"more than it holds": {"address,amount_units\n" + payee + ",1" + strings.Repeat("0", 78) + "\n", `line 2: `},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := write(t, test.file)
-			_, err := run(t, file, api.URL, api.Key, "--yes")
-			if err == nil {
-				t.Fatal("it paid")
+	tabletest.Run(t, map[string]string{"payee": payee, "asset": devAsset}, func(t *testing.T, c tabletest.Case) {
+		_, err := run(t, write(t, c.In[0]), api.URL, api.Key, "--yes")
+		for want := range strings.SplitSeq(c.Want, " … ") {
+			if err == nil || !matches(want, err.Error()) {
+				t.Errorf("no line says %q:\n%v", want, err)
 			}
-			for want := range strings.SplitSeq(test.want, "|") {
-				if !matches(want, err.Error()) {
-					t.Errorf("no line says %q:\n%v", want, err)
-				}
-			}
-		})
-	}
+		}
+	})
 	for paid, err := range api.List(t.Context(), nil) {
 		t.Errorf("it made %v %v", paid, err)
 	}

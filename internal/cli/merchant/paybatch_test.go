@@ -10,12 +10,14 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -190,186 +192,108 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	paidOnce(t, api, []int{1, 2, 4})
 }
 
-// TestPayBatchesStops: the API's answers to a batch, and the payments made then.
-func TestPayBatchesStops(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	say := func(status int, body string) func(http.ResponseWriter) bool {
-		return func(w http.ResponseWriter) bool {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-			return true
+// numbers reads "0-3 7" as 0, 1, 2, 3 and 7.
+func numbers(t *testing.T, text string) (all []int) {
+	for _, word := range strings.Fields(text) {
+		first, last, ranged := strings.Cut(word, "-")
+		if from := must.Get(strconv.Atoi(first))(t); ranged {
+			all = append(all, upTo(from, must.Get(strconv.Atoi(last))(t)+1)...)
+		} else {
+			all = append(all, from)
 		}
 	}
-	lost := func(http.ResponseWriter) bool { panic(http.ErrAbortHandler) }
-	busy := say(409, `{"detail":"A payment is being made.","code":"idempotency_in_progress"}`)
-	reused := say(422, `{"detail":[{"type":"idempotency_key_reused","loc":["header","idempotency-key"],"msg":"Other content"}]}`)
-	of := func(status, reference, failure string, rows ...int) func(http.ResponseWriter) bool {
+	return all
+}
+
+// TestPayBatchesStops: the API's answers to a batch, and the payments made then. A row has the salaries of the file, the
+// flags, the answers to a look-up of the run's number 0, those to one of the first row, those to a POST of a batch (or
+// under number 0, of single rows), the salaries that the stack then pays, the keys of all requests for payments, and the
+// output with the error. The last answer repeats; without one the stack answers.
+func TestPayBatchesStops(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	batch := func(status, reference, failure string, rows ...int) string {
 		var entries []string
 		for _, i := range rows {
 			entries = append(entries, fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"salary %d"}`, payee, 1_000+i, i))
 		}
-		body := fmt.Sprintf(`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
-			reference, failure, strings.Join(entries, ","))
+		body := fmt.Sprintf(`200 {"data":[{"asset":%q,"tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`,
+			devAsset, 7, status, reference, failure, strings.Join(entries, ","))
 		if reference == "" {
 			body = regexp.MustCompile(`"reference":"[^"]*"`).ReplaceAllString(body, `"reference":null`)
 		}
-		return say(200, body)
+		return body
 	}
-	single := func(reference, metadata string) func(http.ResponseWriter) bool {
-		return say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
-			metadata+`,"payments":null}]}`)
-	}
-	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
-	type answers = []func(http.ResponseWriter) bool // the last answer repeats
-	for name, test := range map[string]struct {
-		file      []int
-		own, find answers // to GET /transactions?idempotency_key= of the first row, and of number 0 of the run
-		pay       answers // to POST /send-payments, or to /send-payment of single rows
-		flags     string
-		want      string // of the output and the error
-		paid      []int  // by the stack
-		keys      int    // of all requests for payments
-	}{
-		"a body that is too large is halved": {file: upTo(0, 5),
-			pay: answers{say(413, `{"detail":"No.","code":"body_too_large"}`),
-				say(422, `{"detail":[{"type":"too_many","loc":["body","payments"],"msg":"At most 1"}]}`), nothing}, want: `5 pending`,
-			paid: upTo(0, 5), keys: 5},
-		"no batches here": {file: upTo(0, 150),
-			pay:  answers{say(400, `{"detail":"No.","code":"batches_not_enabled"}`)},
-			want: `(?s)lines 2 to 101 refused: .*without --batch.*100 refused, 50 not sent`, keys: 1},
-		"a limit": {file: upTo(0, 150), pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
-			want: `100 refused, 50 not sent`, keys: 1},
-		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
-			want: `2 refused`, keys: 1},
-		"a run of another asset": {file: upTo(0, 2), find: answers{say(200, `{"data":[{"asset":"eip155:1/erc20:0x1","token":"DAI","tx_hash":"0x07"}]}`)},
-			want: `nothing was paid.*this run pays DAI .eip155:1/erc20:0x1.; pay USDC`},
-		"it may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
-			want: `this one can pay no row`, keys: 1},
-		"it may not read": {file: upTo(0, 2), find: answers{say(403, `{"detail":"No.","code":"key_not_permitted"}`)},
-			want: `nothing was paid.*403`},
-		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403,
-			`{"detail":"No.","code":"key_not_permitted"}`)}, flags: "single", want: `nothing was paid.*403`},
-		"no answer": {file: upTo(0, 150), pay: answers{lost},
-			want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
-		"a limit after no answer": {file: upTo(0, 150), pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
-			want: `(?s)may still pay: run the same command again in 35 seconds.*100 unknown, 50 not sent`, keys: 1},
-		"a limit after an answer that nothing was started": {file: upTo(0, 150),
-			pay:  answers{say(429, "{}"), say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)},
-			want: `100 refused, 50 not sent`, keys: 1},
-		"a wait beyond all bounds": {file: upTo(0, 2), pay: answers{func(w http.ResponseWriter) bool {
-			w.Header().Set("Retry-After", "18446744074") // times 10^9 it is 0.29 in 64 bits
-			return say(429, "{}")(w)
-		}, nothing}, want: `2 unknown`, keys: 1},
-		"a first row that is refused after no answer": {file: upTo(0, 3),
-			pay: answers{lost, say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single",
-			want: `(?s)run the same command again in 35 seconds.*1 unknown, 2 not sent`, keys: 1},
-		"a first row that is refused": {file: upTo(0, 4), pay: answers{say(400,
-			`{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
-			paid: upTo(1, 4), keys: 3},
-		"no first answer": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
-			keys: 1},
-		"a run that is begun in batches meanwhile": {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)},
-			pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2},
-			keys: 2},
-		"a run that is begun with a row alone": {file: upTo(0, 3),
-			find: answers{none, single(`"salary 1"`, `{"remit pay":"first row"}`)}, pay: answers{reused},
-			want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
-		"a row alone whose words were erased": {file: upTo(0, 3), find: answers{single("null", "{}")},
-			want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
-		"a row alone that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")},
-			flags: "other", want: `2 unknown`, paid: []int{0, 2}, keys: 2},
-		"no answer to what was paid": {file: upTo(0, 2), find: answers{lost},
-			want: `nothing was paid, since what was paid before is not known`},
-		"a batch that another is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
-			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
-		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
-			want: `(?s)batch 0 of this run was begun with other rows.*100 unknown, 50 not sent`, keys: 1},
-		"a batch that is signed at last": {file: upTo(0, 3), find: answers{busy, busy,
-			of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
-			want: `3 pending`, paid: []int{0, 2}, keys: 2},
-		"a batch that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused},
-			flags: "single", want: `(?s)was begun with other rows, or with one row alone.*1 unknown, 1 not sent`, keys: 1},
-		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
-		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
-			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch whose words were erased": {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)},
-			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch of one, recovered from the chain": {file: upTo(0, 3),
-			find: answers{say(200, `{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","to":"`+payee+
-				`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`,
-			paid: []int{0, 2}, keys: 1},
-		"a batch that paid other amounts": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
-			"amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`,
-			paid: []int{0}, keys: 1},
-		"a batch that paid nobody": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
-			"nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"a batch that paid nobody, by single rows": {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0",
-			"nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
-			keys: 1},
-		"a batch that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
-			want: `nothing was paid.*batch 0 of this run`},
-		"an amount that cannot be read": {file: upTo(0, 3), find: answers{say(200,
-			`{"data":[{"asset":"`+devAsset+`","tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
-			want: `nothing was paid.*batch 0 of this run`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			mine := localtest.Join(t, &remit.Client{URL: api.URL}, name)
-			var mu sync.Mutex
-			var first, second string // the keys that are asked about: of number 0, then of number 1 or of the first row
-			keys := map[string]bool{}
-			next := func(from *answers) func(http.ResponseWriter) bool {
-				if len(*from) == 0 {
-					return nothing
-				}
-				one := (*from)[0]
-				if len(*from) > 1 {
-					*from = (*from)[1:]
-				}
-				return one
-			}
-			at := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
-				mu.Lock()
-				answer := nothing
-				switch key := r.URL.Query().Get("idempotency_key"); {
-				case r.Method == http.MethodPost:
-					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" ||
-						test.flags == "single" && r.Header.Get("Idempotency-Key") == first {
-						answer = next(&test.pay)
-					}
-				case key == "":
-				case first == "" || key == first:
-					first, answer = key, next(&test.find)
-				case second == "" || key == second:
-					second, answer = key, next(&test.own)
-				case test.find == nil: // of a run that is begun two look-ups are enough, however many rows it has
-					t.Errorf("a third key is looked up: %s", key)
-				}
-				mu.Unlock()
-				return answer(w)
-			})
-			flags := []string{"--yes", "--patience=1s", "--batch"}
-			if test.flags == "single" {
-				flags = flags[:2]
-			} else if strings.HasPrefix(test.flags, "--") {
-				flags = append(flags, test.flags)
-			}
-			file := write(t, salaries(test.file...))
-			if test.flags == "other" {
-				file = write(t, strings.Replace(salaries(test.file...), "salary 1", "bonus", 1))
-			}
-			out, err := run(t, file, at, mine.Key, flags...)
-			if err == nil || !matches(test.want, out+err.Error()) {
-				t.Errorf("%v\n%s", err, out)
-			}
-			paidOnce(t, mine, test.paid)
-			mu.Lock() // a request whose answer is lost may still be read
+	const first = "remit pay, batch 0"
+	words := map[string]string{"asset": devAsset, "payee": payee, "pending 1": batch("pending", first, "", 1),
+		"confirmed 1 7": batch("confirmed", first, "", 1, 7), "erased 1 7": batch("confirmed", "", "", 1, 7),
+		"erased 7":    batch("confirmed", "", "", 7),
+		"differs 1 2": batch("failed", first, "amount_differs", 1, 2), "failed 1 2": batch("failed", first, "nonce_consumed", 1, 2),
+		"reused": `422 {"detail":[{"type":"idempotency_key_reused","loc":["header","idempotency-key"],"msg":"Other content"}]}`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		t.Parallel()
+		rows, flags, paid, want := numbers(t, c.In[0]), c.In[1], numbers(t, c.In[5]), c.Want
+		find, own, pay := c.In[2], c.In[3], c.In[4]
+		begun := find != ""
+		mine := localtest.Join(t, &remit.Client{URL: api.URL}, c.Name)
+		var mu sync.Mutex
+		var first, second string // the keys that are asked about: of number 0, then of number 1 or of the first row
+		keys := map[string]bool{}
+		at := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			mu.Lock()
 			defer mu.Unlock()
-			if len(keys) != test.keys {
-				t.Errorf("payments were asked for under %d keys, and not %d", len(keys), test.keys)
+			from := new(string)
+			switch key := r.URL.Query().Get("idempotency_key"); {
+			case r.Method == http.MethodPost:
+				if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" ||
+					flags == "single" && r.Header.Get("Idempotency-Key") == first {
+					from = &pay
+				}
+			case key == "":
+			case first == "" || key == first:
+				first, from = key, &find
+			case second == "" || key == second:
+				second, from = key, &own
+			case !begun: // of a run that is begun two look-ups are enough, however many rows it has
+				t.Errorf("a third key is looked up: %s", key)
 			}
+			answer, rest, more := strings.Cut(*from, "; ")
+			if more {
+				*from = rest
+			}
+			status, body, _ := strings.Cut(answer, " ")
+			switch {
+			case answer == "" || answer == "pass":
+				return false
+			case answer == "lost":
+				panic(http.ErrAbortHandler)
+			case status == "429":
+				w.Header().Set("Retry-After", body)
+			}
+			if !strings.HasPrefix(body, "{") {
+				body = fmt.Sprintf(`{"detail":"No.","code":%q}`, body)
+			}
+			w.WriteHeader(must.Get(strconv.Atoi(status))(t))
+			_, _ = io.WriteString(w, body)
+			return true
 		})
-	}
+		file, all := salaries(rows...), []string{"--yes", "--patience=1s", "--batch"}
+		switch {
+		case flags == "single":
+			all = all[:2]
+		case flags == "other":
+			file = strings.Replace(file, "salary 1", "bonus", 1)
+		case flags != "":
+			all = append(all, flags)
+		}
+		out, err := run(t, write(t, file), at, mine.Key, all...)
+		if err == nil || !matches(want, out+err.Error()) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		paidOnce(t, mine, paid)
+		mu.Lock() // a request whose answer is lost may still be read
+		defer mu.Unlock()
+		if fmt.Sprint(len(keys)) != c.In[6] {
+			t.Errorf("payments were asked for under %d keys, and not %s", len(keys), c.In[6])
+		}
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 var usd, euro = token.Coin{ChainID: 1, Contract: token.Address{1}}, token.Coin{ChainID: 137, Contract: token.Address{0xec}}
@@ -32,96 +31,18 @@ func TestPays(t *testing.T) {
 	}
 }
 
-// TestKeyRequests: a key has the requested rights, and of the asking key no more than its scopes and its expiry.
-func TestKeyRequests(t *testing.T) {
-	_, registry, first := stack(t)
-	all, manager := first.Key, first.Key
-	all.ExpiresAt = noon.Add(time.Hour)
-	manager.Scopes = apikey.ScopesOf(apikey.Keys)
-	keys, pays := []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, []apikey.Scope{apikey.PaymentsWrite}
-	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Asset: euro},
-		{Above: token.Units(1)}}
-	for _, r := range limited {
-		k, err := issued(t, registry, all, r)
-		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients,
-			apikey.PaymentsPropose, apikey.PaymentsApprove)
-		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
-			k.Daily.Count != r.Count || k.Book != r.Book || k.Asset != r.Asset {
-			t.Errorf("%+v makes %+v, %v", r, k, err)
-		}
-		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
-			t.Errorf("%+v counts for %q", r, k.Daily.Key)
-		}
-		if _, err := issued(t, registry, manager, r); !errors.Is(err, apikey.ErrNoScope) {
-			t.Errorf("%+v by a key for keys alone: %v", r, err)
-		}
-		r.Scopes = pays
-		if k, err := issued(t, registry, all, r); err != nil || k.Scopes != apikey.ScopesOf(pays...) {
-			t.Errorf("%+v makes %+v, %v", r, k, err)
-		}
-		r.Scopes = keys
-		if _, err := issued(t, registry, all, r); !errors.Is(err, apikey.ErrKeysScope) {
-			t.Errorf("%+v: %v", r, err)
-		}
-		if _, err := registry.Create(t.Context(), "Shop", r); !errors.Is(err, apikey.ErrKeysScope) {
-			t.Errorf("a first key with %+v: %v", r, err)
-		}
-	}
-	k, err := issued(t, registry, all, apikey.KeyRequest{})
-	if err != nil || k.Grant != apikey.Full() || !k.ExpiresAt.Equal(all.ExpiresAt) || k.Label != "" {
-		t.Errorf("by default: %+v, %v", k, err)
-	}
-	all.Label, all.Scopes = "till", apikey.ScopesOf(keys...)
-	if k, err = issued(t, registry, all, apikey.KeyRequest{}); err != nil || k.Scopes != all.Scopes || k.Label != "" {
-		t.Errorf("of two scopes: %+v, %v", k, err)
-	}
-}
-
-func issued(t *testing.T, registry *apikey.Registry, by apikey.Key, r apikey.KeyRequest) (apikey.Key, error) {
-	t.Helper()
-	m, err := registry.Issue(t.Context(), by, r, silent)
-	return m.Key, err
-}
-
-// TestOnlyWhatItHasIsGranted: a key cannot make, rotate or revoke a key with a scope that
-// it lacks, nor make or rotate another that expires later.
-func TestOnlyWhatItHasIsGranted(t *testing.T) {
-	_, registry, first := stack(t)
-	keys, both := []apikey.Scope{apikey.Keys}, []apikey.Scope{apikey.Keys, apikey.Webhooks}
-	by := must.Get(issued(t, registry, first.Key, apikey.KeyRequest{Scopes: keys, Life: time.Hour}))(t)
-	for _, test := range []struct {
-		what           string
-		other          apikey.KeyRequest
-		issued, rotate error
-		revoke         error
-	}{
-		{"the same", apikey.KeyRequest{Scopes: keys, Life: time.Hour}, nil, nil, nil},
-		{"a shorter life", apikey.KeyRequest{Scopes: keys, Life: time.Minute}, nil, nil, nil},
-		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted,
-			apikey.ErrNotPermitted, apikey.ErrNotPermitted},
-		{"a longer life", apikey.KeyRequest{Scopes: keys, Life: time.Hour + 1e9}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, nil},
-	} {
-		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {
-			t.Errorf("issuing %s: %v", test.what, err)
-		}
-		other := must.Get(issued(t, registry, first.Key, test.other))(t)
-		for range 2 { // after the first rotation by another, the key itself ends in a minute
-			if _, err := registry.Rotate(t.Context(), by, other.ID, time.Minute, silent); !errors.Is(err, test.rotate) {
-				t.Errorf("rotating %s: %v", test.what, err)
-			}
-			must.Get(registry.Rotate(t.Context(), first.Key, other.ID, time.Minute, silent))(t)
-		}
-		if _, err := registry.Revoke(t.Context(), by, other.ID); !errors.Is(err, test.revoke) {
-			t.Errorf("revoking %s: %v", test.what, err)
-		}
-	}
-	if _, err := registry.Rotate(t.Context(), by, first.Key.ID, 0, silent); !errors.Is(err, apikey.ErrNotPermitted) {
-		t.Errorf("rotating the first key: %v", err)
-	}
+// TestRotate: a key of an hour rotates itself in its overlap, and its successor ends when it would have.
+func TestRotate(t *testing.T) {
+	_, registry, m := stack(t)
+	by := must.Get(registry.Issue(t.Context(), m.Key, apikey.KeyRequest{Scopes: []apikey.Scope{apikey.Keys}, Life: time.Hour}, silent))(t).Key
 	ending := by
 	ending.ExpiresAt = noon.Add(time.Minute)
-	if m, err := registry.Rotate(t.Context(), ending, by.ID, 0, silent); err != nil || !m.Key.ExpiresAt.Equal(noon.Add(time.Hour)) {
-		t.Errorf("a key rotates itself in its overlap: %+v, %v", m.Key, err)
+	for overlap, want := range map[time.Duration]error{0: nil, apikey.MaxOverlap: nil, -1: apikey.ErrOverlap,
+		apikey.MaxOverlap + 1: apikey.ErrOverlap} {
+		next, err := registry.Rotate(t.Context(), ending, by.ID, overlap, silent)
+		if !errors.Is(err, want) || err == nil && !next.Key.ExpiresAt.Equal(noon.Add(time.Hour)) {
+			t.Errorf("for %v more: %+v, %v", overlap, next.Key, err)
+		}
 	}
 }
 
@@ -138,7 +59,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	if s.calls["Issue"]+s.calls["Replace"] != 0 {
 		t.Errorf("stored after %v", s.calls)
 	}
-	if k, err := s.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.Valid(noon) {
+	if k, err := s.Store.Find(t.Context(), m.Key.Hash); err != nil || !k.Valid(noon) {
 		t.Errorf("the key that was not rotated: %+v, %v", k, err)
 	}
 	told := 0
@@ -156,7 +77,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 
 // TestAsking: a principal that API Gateway remembers makes no key once its own has ended.
 func TestAsking(t *testing.T) {
-	s := &store{APIKeys: memory.APIKeys{}, calls: map[string]int{}}
+	s, _, _ := stack(t)
 	now := noon
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return now }, storetest.Random(5))
 	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{Life: time.Hour}))(t)
@@ -164,11 +85,11 @@ func TestAsking(t *testing.T) {
 	if k, err := registry.Asking(t.Context(), who); err != nil || k != m.Key {
 		t.Errorf("%+v, %v", k, err)
 	}
-	s.failing = []string{"Find"}
+	s.failing = "Find"
 	if _, err := registry.Asking(t.Context(), who); !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
 		t.Errorf("with a store that is down: %v", err)
 	}
-	s.failing = nil
+	s.failing = ""
 	for why, wrong := range map[string]apikey.Principal{
 		"another merchant": {MerchantID: "mer_x", Hash: m.Key.Hash}, "no hash": {MerchantID: m.Key.MerchantID},
 	} {

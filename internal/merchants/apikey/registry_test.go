@@ -9,11 +9,9 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -21,114 +19,35 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-func TestEveryCreateMakesAMerchant(t *testing.T) {
-	f, registry, first := stack(t)
-	second := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
-	if _, err := registry.Create(t.Context(), "\u00a0", apikey.KeyRequest{}); !errors.Is(err, apikey.ErrNameBlank) {
-		t.Errorf("a blank name: %v, want ErrNameBlank", err)
-	}
-	if first.Key.MerchantID == second.Key.MerchantID || first.Key.ID == second.Key.ID {
-		t.Errorf("two merchants share %q or %q", first.Key.MerchantID, first.Key.ID)
-	}
-	k := first.Key
-	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" ||
-		k.Mode != apikey.Test || !k.CreatedAt.Equal(noon) {
-		t.Errorf("made %+v", k)
-	}
-	if stored, err := f.APIKeys.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
-		t.Errorf("stored %+v, %v; answered %+v", stored, err, k)
-	}
-}
-
-func TestRotate(t *testing.T) {
-	f, registry, m := stack(t)
-	who, id := m.Key, m.Key.ID
-	for _, test := range []struct {
-		why     string
-		overlap time.Duration
-		expires time.Duration // of the first key, after noon
-		want    error
-	}{
-		{"a day's overlap", 24 * time.Hour, 24 * time.Hour, nil},
-		{"a second rotation cannot prolong it", apikey.MaxOverlap, 24 * time.Hour, nil},
-		{"but shorten it", time.Hour, time.Hour, nil},
-		{"more than a week", apikey.MaxOverlap + 1, time.Hour, apikey.ErrOverlap},
-		{"less than nothing", -1, time.Hour, apikey.ErrOverlap},
-		{"at once", 0, 0, nil},
-	} {
-		next, err := registry.Rotate(t.Context(), who, id, test.overlap, silent)
-		if !errors.Is(err, test.want) {
-			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
-		}
-		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" ||
-			next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
-			t.Errorf("%s: made %+v", test.why, next.Key)
-		}
-		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
-			t.Errorf("%s: the old key expires at %v, %v", test.why, k.ExpiresAt, err)
-		}
-	}
-	if keys, err := registry.List(t.Context(), who.MerchantID); err != nil || len(keys) != 5 {
-		t.Errorf("%d keys, %v; want 5", len(keys), err)
-	}
-}
-
-func TestAnotherMerchantsKey(t *testing.T) {
-	_, registry, m := stack(t)
-	other := must.Get(registry.Create(t.Context(), "Other", apikey.KeyRequest{}))(t)
-	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
-		if _, err := registry.Rotate(t.Context(), other.Key, id, 0, silent); !errors.Is(err, apikey.ErrNotFound) {
-			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)
-		}
-		if _, err := registry.Revoke(t.Context(), other.Key, id); !errors.Is(err, apikey.ErrNotFound) {
-			t.Errorf("revoking %q: %v, want ErrNotFound", id, err)
-		}
-	}
-	keys, err := registry.List(t.Context(), m.Key.MerchantID)
-	if err != nil || len(keys) != 1 || keys[0] != m.Key {
-		t.Errorf("keys = %+v, %v; want the first alone, untouched", keys, err)
-	}
-}
-
+// TestStoreOutage: nothing is told that may not be stored. Applied or not, a call succeeds when it is repeated.
 func TestStoreOutage(t *testing.T) {
-	for _, applied := range []bool{false, true} {
-		s, registry, m := stack(t)
-		who, id := m.Key, m.Key.ID
-		s.failing, s.applied = []string{"Create", "Replace", "Revoke", "Issue"}, applied
-		made, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
-		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
-			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
-		}
-		if made, err = registry.Rotate(t.Context(), who, id, time.Hour, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
-			t.Errorf("applied %v: Rotate = %v, %v", applied, made, err)
-		}
-		if _, err := registry.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
-			t.Errorf("applied %v: Revoke: %v", applied, err)
-		}
-		if made, err = registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
-			t.Errorf("applied %v: Issue = %v, %v", applied, made, err)
-		}
-		s.failing = []string{"Named", "List"}
-		for what, err := range map[string]error{
-			"List":   must.Err(registry.List(t.Context(), who.MerchantID)),
-			"Issue":  must.Err(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
-			"Rotate": must.Err(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
-			"Revoke": must.Err(registry.Revoke(t.Context(), who, id)),
-		} {
-			if !errors.Is(err, errLost) {
-				t.Errorf("%s without a read: %v", what, err)
+	for method, want := range map[string]int{"Create": 1, "Issue": 1, "List": 2, "Named": 2, "Replace": 1, "Revoke": 1} {
+		for _, applied := range []bool{false, true} {
+			s, registry, m := stack(t)
+			s.failing, s.applied = method, applied
+			lost := 0
+			note := func(made apikey.Minted, err error) {
+				if errors.Is(err, errLost) && made == (apikey.Minted{}) {
+					lost++
+				}
 			}
-		}
-		// Applied or not, each call succeeds when it is repeated.
-		s.failing = nil
-		if _, err := registry.Rotate(t.Context(), who, id, time.Hour, silent); err != nil {
-			t.Errorf("applied %v: rotating again: %v", applied, err)
-		}
-		if k, err := registry.Revoke(t.Context(), who, id); err != nil || k.Valid(noon) {
-			t.Errorf("applied %v: revoking again: %+v, %v", applied, k, err)
+			note(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))
+			note(registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, silent))
+			note(registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent))
+			note(apikey.Minted{}, must.Err(registry.Revoke(t.Context(), m.Key, m.Key.ID)))
+			note(apikey.Minted{}, must.Err(registry.List(t.Context(), m.Key.MerchantID)))
+			if lost != want {
+				t.Errorf("%s fails, applied %v: %d calls failed, want %d", method, applied, lost, want)
+			}
+			s.failing = ""
+			must.Get(registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent))(t)
+			if k := must.Get(registry.Revoke(t.Context(), m.Key, m.Key.ID))(t); k.Valid(noon) {
+				t.Errorf("%s failed, applied %v: %+v is not revoked", method, applied, k)
+			}
 		}
 	}
 }
@@ -166,73 +85,23 @@ var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
 var errLost = errors.New("connection reset")
 
-// A store counts its calls and fails those of the methods in failing with
-// errLost, before they are applied or, with applied, after.
+// A store counts its calls and fails those of one method with errLost, before they are applied or, with applied, after.
 type store struct {
-	memory.APIKeys
+	interpose.Keys
 	mu      sync.Mutex
-	beside  *sync.WaitGroup // Terms and Touch return once both have begun; nil: they need not
 	calls   map[string]int
-	failing []string
+	failing string
 	applied bool
 }
 
-func (s *store) call(method string, apply func() error) error {
+func (s *store) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 	s.mu.Lock()
-	s.calls[method]++
+	s.calls[c.Op]++
 	s.mu.Unlock()
-	if s.beside != nil && (method == "Terms" || method == "Touch") {
-		s.beside.Done()
-		s.beside.Wait()
+	if c.Op != s.failing || s.applied {
+		apply(ctx)
 	}
-	if !slices.Contains(s.failing, method) {
-		return apply()
-	}
-	if s.applied {
-		return errors.Join(apply(), errLost)
-	}
-	return errLost
-}
-
-func (s *store) Find(ctx context.Context, h apikey.Hash) (k apikey.Key, err error) {
-	err = s.call("Find", func() (err error) { k, err = s.APIKeys.Find(ctx, h); return err })
-	return k, err
-}
-
-func (s *store) Touch(ctx context.Context, h apikey.Hash, at, since time.Time) error {
-	return s.call("Touch", func() error { return s.APIKeys.Touch(ctx, h, at, since) })
-}
-
-func (s *store) Create(ctx context.Context, k apikey.Key) error {
-	return s.call("Create", func() error { return s.APIKeys.Create(ctx, k) })
-}
-
-func (s *store) Replace(ctx context.Context, m string, h apikey.Hash, at time.Time, k apikey.Key) error {
-	return s.call("Replace", func() error { return s.APIKeys.Replace(ctx, m, h, at, k) })
-}
-
-func (s *store) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Time) (k apikey.Key, err error) {
-	err = s.call("Revoke", func() (err error) { k, err = s.APIKeys.Revoke(ctx, m, h, at); return err })
-	return k, err
-}
-
-func (s *store) Issue(ctx context.Context, k apikey.Key, most int) error {
-	return s.call("Issue", func() error { return s.APIKeys.Issue(ctx, k, most) })
-}
-
-func (s *store) Named(ctx context.Context, m, id string) (k apikey.Key, err error) {
-	err = s.call("Named", func() (err error) { k, err = s.APIKeys.Named(ctx, m, id); return err })
-	return k, err
-}
-
-func (s *store) List(ctx context.Context, m string) (keys []apikey.Key, err error) {
-	err = s.call("List", func() (err error) { keys, err = s.APIKeys.List(ctx, m); return err })
-	return keys, err
-}
-
-func (s *store) Terms(ctx context.Context, m string) (terms apikey.Terms, err error) {
-	err = s.call("Terms", func() (err error) { terms, err = s.APIKeys.Terms(ctx, m); return err })
-	return terms, err
+	return map[bool]error{true: errLost}[c.Op == s.failing]
 }
 
 // silent announces nothing.
@@ -242,6 +111,7 @@ func silent(context.Context, apikey.Key) error { return nil }
 func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	s := &store{calls: map[string]int{}}
+	s.Keys = interpose.Keys{Store: new(memory.APIKeys), Around: s.around}
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
 	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
 	return s, registry, m
@@ -290,7 +160,7 @@ func TestAuthenticate(t *testing.T) {
 func TestStoreOutageIsNotARefusal(t *testing.T) {
 	f, _, m := stack(t)
 	for _, method := range []string{"Find", "Terms"} {
-		f.failing = []string{method}
+		f.failing = method
 		_, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
 		if !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
 			t.Errorf("%s fails: %v, want the store's error", method, err)
@@ -307,7 +177,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	if touches := f.calls["Touch"]; touches != 3 {
 		t.Errorf("%d writes in three minutes of requests, want 3", touches)
 	}
-	if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.LastUsedAt.Equal(noon.Add(2*time.Minute)) {
+	if k, err := f.Store.Find(t.Context(), m.Key.Hash); err != nil || !k.LastUsedAt.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("LastUsedAt = %v, %v", k.LastUsedAt, err)
 	}
 }
@@ -440,15 +310,5 @@ func TestCheckName(t *testing.T) {
 		if err := apikey.CheckName(c.In[0]); !errors.Is(err, outcomes[c.Want]) {
 			t.Errorf("CheckName(%q) = %v, want %v", c.In[0], err, outcomes[c.Want])
 		}
-	})
-}
-
-// TestUseIsRecordedBesideTheTerms: neither call waits for the other.
-func TestUseIsRecordedBesideTheTerms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // it fails when all wait
-		f, _, m := stack(t)
-		f.beside = new(sync.WaitGroup)
-		f.beside.Add(2)
-		must.Get(apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Hour)))(t)
 	})
 }

@@ -109,17 +109,9 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d cases over %d effects", cases, n)
 }
 
-// A faultyStack is faulty in what only merchants' requests use, too.
-type faultyStack struct{ faulty }
-
-func (f faultyStack) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
-	return f.do("AddEndpoint", func() error { return f.Store.AddEndpoint(ctx, e, limit) })
-}
-
 // Read is a source of randomness.
-func (f faultyStack) Read(p []byte) (int, error) {
-	n := 0
-	err := f.do("Read", func() (err error) { n, err = rand.Read(p); return err })
+func (w *fixture) Read(p []byte) (n int, err error) {
+	err = w.faults.do("Read", func() { n, _ = rand.Read(p) })
 	return n, err
 }
 
@@ -128,11 +120,8 @@ func (f faultyStack) Read(p []byte) (int, error) {
 func TestEveryErrorIsTold(t *testing.T) {
 	type stack struct {
 		*fixture
-		e        webhook.Endpoint
-		registry *webhook.Registry
-		log      *webhook.Log
-		tester   *webhook.Tester
-		job      string
+		e   webhook.Endpoint
+		job string
 	}
 	build := func() stack {
 		w := newFixture(t)
@@ -143,15 +132,12 @@ func TestEveryErrorIsTold(t *testing.T) {
 		w.change(s.e, enable)
 		w.mustPublish(w.numbered(2))
 		s.job, _ = w.pop()
-		ports := faultyStack{faulty{w.store, w, w, w.faults}}
-		do := func(_ context.Context, _ string, b []byte) ([]byte, error) {
-			return b, w.faults.do("KMS", func() error { return nil })
-		}
-		sealed := webhook.Sealed{Store: ports, Seal: do, Open: do}
-		s.registry = webhook.NewRegistry(sealed, checker{}, w.now, ports)
-		s.log = webhook.NewLog(ports, ports, w.now, ports)
-		w.deliverer = webhook.NewDeliverer(sealed, ports, ports, w.meter, w.now, half)
-		s.tester = webhook.NewTester(sealed, ports, w.now, ports)
+		do := func(_ context.Context, _ string, b []byte) ([]byte, error) { return b, w.faults.do("KMS", func() {}) }
+		sealed := webhook.Sealed{Store: w.ports, Seal: do, Open: do}
+		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, w)
+		w.log = webhook.NewLog(w.ports, w, w.now, w)
+		w.deliverer = webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half)
+		w.tester = webhook.NewTester(sealed, w, w.now, w)
 		must.Get(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))(t) // sealed
 		w.faults.names = nil
 		return s
@@ -212,7 +198,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	} {
 		w := newFixture(t)
 		e := w.register(mine, hook)
-		registry := webhook.NewRegistry(faulty{w.store, w, w, w.faults}, checker{}, w.now, rand.Reader)
+		registry := webhook.NewRegistry(w.ports, checker{}, w.now, rand.Reader)
 		w.faults.plan = func(n int, name string) fault {
 			if name == "SaveEndpoint" && n < 2 {
 				must.OK(t, test.other(w, e))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -40,9 +41,11 @@ func half() float64 { return 0.5 }
 type fixture struct {
 	t       *testing.T
 	clock   time.Time
+	mu      sync.Mutex // guards jobs and made
 	jobs    []job
 	made    []string // every job that was ever enqueued
 	store   *memory.Webhooks
+	ports   interpose.Webhooks // store, with faults
 	faults  *injector
 	meter   *meter
 	answers map[string][]webhook.Answer // by URL; the last one repeats, none means 200, status 0 no answer
@@ -76,21 +79,24 @@ func newFixture(t *testing.T) *fixture {
 		t: t, clock: noon, store: memory.NewWebhooks(), faults: &injector{},
 		meter: &meter{}, answers: map[string][]webhook.Answer{},
 	}
-	ports := faulty{w.store, w, w, w.faults}
+	w.ports = interpose.Webhooks{Store: w.store, Around: w.faults.around}
 	w.registry = webhook.NewRegistry(w.store, checker{}, w.now, rand.Reader)
-	w.log = webhook.NewLog(w.store, ports, w.now, rand.Reader)
-	w.publisher = webhook.NewPublisher(ports, ports)
-	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
-	w.pusher = webhook.NewPusher(ports, ports, w.meter)
-	w.tester = webhook.NewTester(webhook.Sealed{Store: w.store}, ports, w.now, rand.Reader)
+	w.log = webhook.NewLog(w.store, w, w.now, rand.Reader)
+	w.publisher = webhook.NewPublisher(w.ports, w)
+	w.deliverer = webhook.NewDeliverer(w.ports, w, w, w.meter, w.now, half)
+	w.pusher = webhook.NewPusher(w.ports, w, w.meter)
+	w.tester = webhook.NewTester(webhook.Sealed{Store: w.store}, w, w.now, rand.Reader)
 	return w
 }
 
 func (w *fixture) now() time.Time { return w.clock }
 
 func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
-	w.jobs, w.made = append(w.jobs, job{text, w.clock.Add(delay)}), append(w.made, text)
-	return nil
+	return w.faults.do("Enqueue", func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.jobs, w.made = append(w.jobs, job{text, w.clock.Add(delay)}), append(w.made, text)
+	})
 }
 
 // pop removes and returns the first job whose time has come.
@@ -114,7 +120,15 @@ func (w *fixture) outage(method string, how fault) {
 	}
 }
 
-func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+// A Post that fails before has not posted; a Post that fails after has, and the endpoint's answer was lost.
+func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (a webhook.Answer, err error) {
+	if lost := w.faults.do("Post", func() { a, err = w.answer(url, header, body) }); lost != nil {
+		return webhook.Answer{}, &webhook.SendError{Reason: "the connection was reset", Err: lost}
+	}
+	return a, err
+}
+
+func (w *fixture) answer(url string, header http.Header, body []byte) (webhook.Answer, error) {
 	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
 	if list := w.answers[url]; len(list) > 0 {
 		p.answer = list[0]
@@ -174,16 +188,16 @@ func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
 func (w *fixture) work() {
 	w.t.Helper()
 	for {
-		job, ok := w.pop()
+		text, ok := w.pop()
 		if !ok {
 			return
 		}
 		w.faults.restart()
-		if err := w.deliverer.Deliver(w.t.Context(), job); err != nil {
+		if err := w.deliverer.Deliver(w.t.Context(), text); err != nil {
 			if !errors.Is(err, errFault) {
-				w.t.Errorf("job %s: %v", job, err)
+				w.t.Errorf("job %s: %v", text, err)
 			}
-			_ = w.Enqueue(w.t.Context(), job, 3*time.Minute)
+			w.jobs = append(w.jobs, job{text, w.clock.Add(3 * time.Minute)})
 		}
 	}
 }
@@ -330,10 +344,10 @@ const (
 	crashAfter  fault = "crash after"  // the process ends after it
 )
 
-// An injector makes chosen effects of the ports it wraps fail. It lets one effect happen at a time.
+// An injector makes chosen effects of the ports that it is around fail.
 type injector struct {
 	// plan returns how the n-th effect fails, counted from 0, which is a call of the named method; nil fails nothing.
-	// It may cause effects that are not wrapped.
+	// It may cause effects itself.
 	plan func(n int, name string) fault
 
 	mu    sync.Mutex
@@ -343,90 +357,31 @@ type injector struct {
 
 func (i *injector) restart() { i.dead = false }
 
-// do runs an effect, or lets it fail.
-func (i *injector) do(name string, effect func() error) error {
+// Around makes a call, or lets it fail.
+func (i *injector) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	n, how := len(i.names), none
-	i.names = append(i.names, name)
+	i.names = append(i.names, c.Op)
+	i.mu.Unlock()
 	if i.plan != nil {
-		how = i.plan(n, name)
+		how = i.plan(n, c.Op)
 	}
+	i.mu.Lock()
 	if i.dead {
 		how = before
 	}
 	i.dead = i.dead || how == crashBefore || how == crashAfter
-	var err error
+	i.mu.Unlock()
 	if how != before && how != crashBefore {
-		err = effect()
+		apply(ctx)
 	}
 	if how != none {
-		return fmt.Errorf("%s: %w", name, errFault)
+		return fmt.Errorf("%s: %w", c.Op, errFault)
 	}
-	return err
+	return nil
 }
 
-// A faulty stack is the ports of one, through an injector.
-type faulty struct {
-	webhook.Store
-	queue  webhook.Queue
-	sender webhook.Sender
-	*injector
-}
-
-// A Post that fails before has not posted; a Post that fails after has, and the endpoint's answer was lost.
-func (f faulty) Post(ctx context.Context, url string, header http.Header, body []byte) (a webhook.Answer, err error) {
-	err = f.do("Post", func() (err error) { a, err = f.sender.Post(ctx, url, header, body); return err })
-	if errors.Is(err, errFault) {
-		return webhook.Answer{}, &webhook.SendError{Reason: "the connection was reset", Err: err}
-	}
-	return a, err
-}
-
-func (f faulty) Enqueue(ctx context.Context, job string, delay time.Duration) error {
-	return f.do("Enqueue", func() error { return f.queue.Enqueue(ctx, job, delay) })
-}
-
-func (f faulty) Endpoints(ctx context.Context, o webhook.Owner) (list []webhook.Endpoint, err error) {
-	err = f.do("Endpoints", func() (err error) { list, err = f.Store.Endpoints(ctx, o); return err })
-	return list, err
-}
-
-func (f faulty) Endpoint(ctx context.Context, o webhook.Owner, id string) (e webhook.Endpoint, err error) {
-	err = f.do("Endpoint", func() (err error) { e, err = f.Store.Endpoint(ctx, o, id); return err })
-	return e, err
-}
-
-func (f faulty) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (saved webhook.Endpoint, err error) {
-	err = f.do("SaveEndpoint", func() (err error) { saved, err = f.Store.SaveEndpoint(ctx, e); return err })
-	return saved, err
-}
-
-func (f faulty) AddDelivery(ctx context.Context, d webhook.Delivery) error {
-	return f.do("AddDelivery", func() error { return f.Store.AddDelivery(ctx, d) })
-}
-
-func (f faulty) Load(ctx context.Context, r webhook.Ref) (e webhook.Endpoint, d webhook.Delivery, err error) {
-	err = f.do("Load", func() (err error) { e, d, err = f.Store.Load(ctx, r); return err })
-	return e, d, err
-}
-
-func (f faulty) Record(ctx context.Context, d webhook.Delivery, attempts int) (stored webhook.Delivery, err error) {
-	err = f.do("Record", func() (err error) { stored, err = f.Store.Record(ctx, d, attempts); return err })
-	return stored, err
-}
-
-func (f faulty) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time,
-	limit int) (ds []webhook.Delivery, err error) {
-	err = f.do("Deliveries", func() (err error) { ds, err = f.Store.Deliveries(ctx, o, endpoint, from, to, limit); return err })
-	return ds, err
-}
-
-func (f faulty) Due(ctx context.Context, now time.Time, limit int) (due []webhook.Due, err error) {
-	err = f.do("Due", func() (err error) { due, err = f.Store.Due(ctx, now, limit); return err })
-	return due, err
-}
-
-func (f faulty) Unpark(ctx context.Context, d webhook.Due) error {
-	return f.do("Unpark", func() error { return f.Store.Unpark(ctx, d) })
+// Do makes an effect of no store, or lets it fail.
+func (i *injector) do(name string, effect func()) error {
+	return i.around(context.Background(), interpose.Call{Op: name}, func(context.Context) { effect() })
 }

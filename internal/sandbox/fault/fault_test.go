@@ -10,14 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
-	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestEveryHabitDoesWhatItSays asks a node through a gateway of each habit.
@@ -33,32 +32,18 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		must.Get(fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method]))(t)
 	}))
 	defer node.Close()
-	const count, receipt = `["eth_getTransactionCount","0x0","latest"]`, `["eth_getTransactionReceipt","0x1"]`
-	for name, row := range map[string]struct {
-		habit       *fault.Habit
-		asked, want string
-	}{
-		"none":              {nil, count, `200 [{"jsonrpc":"2.0","id":0,"result":"latest"}]`},
-		"down":              {fault.Down(), count, "EOF"},
-		"hangs":             {fault.Hanging(), count, "EOF"},
-		"a small batch":     {fault.Batches(1, 413), count, `"result":"latest"`},
-		"too large":         {fault.Batches(1, 413), count + "," + count, "413 batch"},
-		"a wrong status":    {fault.Receipts(fault.Reverted), receipt, `"status":"0x0"`},
-		"no receipt":        {fault.Receipts(fault.Reverted), count, `"result":"latest"`},
-		"a count on a fork": {fault.Fork(16), count, `"result":"0xf"`},
-		"a receipt there":   {fault.Fork(16), receipt, `"result":null`},
-		"a block there": {fault.Fork(16), `["eth_getBlockByNumber","0x10"]`,
-			`"number":"0x10","transactions":[]}`},
-		"a block before": {fault.Fork(16), `["eth_getBlockByNumber","0x9"]`, `"result":{"number":"0x9","hash":"0x00"}`},
-	} {
+	habits := map[string]*fault.Habit{"down": fault.Down(), "hangs": fault.Hanging(), "batches of one": fault.Batches(1, 413),
+		"receipts reverted": fault.Receipts(fault.Reverted), "fork at 16": fault.Fork(16)}
+	words := map[string]string{"count": `["eth_getTransactionCount","0x0","latest"]`, "receipt": `["eth_getTransactionReceipt","0x1"]`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		g := &fault.Gateway{Node: node.URL}
-		g.Habit.Store(row.habit)
+		g.Habit.Store(habits[c.In[0]])
 		server := httptest.NewServer(g)
-		if name == "hangs" {
+		if c.In[0] == "hangs" {
 			time.AfterFunc(200*time.Millisecond, server.CloseClientConnections)
 		}
 		var lines [][]json.RawMessage
-		must.OK(t, json.Unmarshal([]byte("["+row.asked+"]"), &lines))
+		must.OK(t, json.Unmarshal([]byte("["+c.In[1]+"]"), &lines))
 		calls := []fault.Call{}
 		for i, line := range lines {
 			calls = append(calls, fault.Call{Version: "2.0", ID: fmt.Append(nil, i), Method: strings.Trim(string(line[0]), `"`), Params: line[1:]})
@@ -74,50 +59,10 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		}
 		server.CloseClientConnections()
 		_ = server.Listener.Close() // without waiting for a node that hangs
-		if !strings.Contains(got, row.want) {
-			t.Errorf("%s: answered %.300s, want %s", name, got, row.want)
+		if !strings.Contains(got, c.Want) {
+			t.Errorf("answered %.300s, want %s", got, c.Want)
 		}
-	}
-}
-
-func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
-	for _, row := range []struct {
-		mode        fault.Mode
-		told        string // the client's answer, "" for an error
-		asked, lost int64  // requests that the service got, and answers that did not arrive
-	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1},
-		{fault.Stall, "", 1, 1}, {fault.Fail, "this receiver is broken\n", 0, 0}} {
-		var asked atomic.Int64
-		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
-			_, _ = io.WriteString(w, "done")
-		}))
-		p := fault.NewProxy(service.URL)
-		front := httptest.NewServer(p)
-		p.Set(row.mode)
-		told := make(chan string, 1)
-		go func() {
-			answer, _ := (&remit.Client{URL: front.URL,
-				HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
-			told <- string(answer.Body)
-		}()
-		if row.mode == fault.Stall {
-			for p.Lost.Load() == 0 {
-				time.Sleep(time.Millisecond) // until the answer has come and was swallowed
-			}
-			if len(told) > 0 {
-				t.Error("the client was told while answers are held")
-			}
-			p.Set(fault.Pass)
-		}
-		if got := <-told; got != row.told || asked.Load() != row.asked || p.Lost.Load() != row.lost || (p.Resets.Load() > 0) != (got == "") {
-			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got,
-				asked.Load(), p.Lost.Load(), p.Resets.Load(), row)
-		}
-		front.Close()
-		p.Close()
-		service.Close()
-	}
+	})
 }
 
 // TestAnEndedProcessReachesNothing: a process ends before or after the call at which it

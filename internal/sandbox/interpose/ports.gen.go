@@ -7,12 +7,26 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"time"
 )
+
+// Webhooks passes every call of the embedded store through Around.
+type Webhooks struct {
+	webhook.Store
+	Around Around
+}
+
+// Keys passes every call of the embedded store through Around.
+type Keys struct {
+	apikey.Store
+	Around Around
+}
 
 // AddAttempt implements the port.
 func (s *Store) AddAttempt(ctx context.Context, a payment.Payment) error {
@@ -487,4 +501,161 @@ func (s Node) TxAtNonce(ctx context.Context, a token.Address, b uint64, c uint64
 	return ask(ctx, s.Around, "TxAtNonce", func(ctx context.Context) (chain.Hash, error) {
 		return s.Node.TxAtNonce(ctx, a, b, c)
 	}, s.Node, a, b, c)
+}
+
+// AddDelivery implements the port.
+func (s Webhooks) AddDelivery(ctx context.Context, a webhook.Delivery) error {
+	_, err := ask(ctx, s.Around, "AddDelivery", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.AddDelivery(ctx, a)
+	}, a)
+	return err
+}
+
+// AddEndpoint implements the port.
+func (s Webhooks) AddEndpoint(ctx context.Context, a webhook.Endpoint, b int) error {
+	_, err := ask(ctx, s.Around, "AddEndpoint", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.AddEndpoint(ctx, a, b)
+	}, a, b)
+	return err
+}
+
+// Deliveries implements the port.
+func (s Webhooks) Deliveries(ctx context.Context, a webhook.Owner, b string, c time.Time, d time.Time, e int) ([]webhook.Delivery, error) {
+	return ask(ctx, s.Around, "Deliveries", func(ctx context.Context) ([]webhook.Delivery, error) {
+		return s.Store.Deliveries(ctx, a, b, c, d, e)
+	}, a, b, c, d, e)
+}
+
+// Due implements the port.
+func (s Webhooks) Due(ctx context.Context, a time.Time, b int) ([]webhook.Due, error) {
+	return ask(ctx, s.Around, "Due", func(ctx context.Context) ([]webhook.Due, error) {
+		return s.Store.Due(ctx, a, b)
+	}, a, b)
+}
+
+// Endpoint implements the port.
+func (s Webhooks) Endpoint(ctx context.Context, a webhook.Owner, b string) (webhook.Endpoint, error) {
+	return ask(ctx, s.Around, "Endpoint", func(ctx context.Context) (webhook.Endpoint, error) {
+		return s.Store.Endpoint(ctx, a, b)
+	}, a, b)
+}
+
+// Endpoints implements the port.
+func (s Webhooks) Endpoints(ctx context.Context, a webhook.Owner) ([]webhook.Endpoint, error) {
+	return ask(ctx, s.Around, "Endpoints", func(ctx context.Context) ([]webhook.Endpoint, error) {
+		return s.Store.Endpoints(ctx, a)
+	}, a)
+}
+
+// Load implements the port.
+func (s Webhooks) Load(ctx context.Context, a webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
+	r, err := ask(ctx, s.Around, "Load", func(ctx context.Context) (two[webhook.Endpoint, webhook.Delivery], error) {
+		x, y, err := s.Store.Load(ctx, a)
+		return two[webhook.Endpoint, webhook.Delivery]{x, y}, err
+	}, a)
+	return r.a, r.b, err
+}
+
+// Record implements the port.
+func (s Webhooks) Record(ctx context.Context, a webhook.Delivery, b int) (webhook.Delivery, error) {
+	return ask(ctx, s.Around, "Record", func(ctx context.Context) (webhook.Delivery, error) {
+		return s.Store.Record(ctx, a, b)
+	}, a, b)
+}
+
+// SaveEndpoint implements the port.
+func (s Webhooks) SaveEndpoint(ctx context.Context, a webhook.Endpoint) (webhook.Endpoint, error) {
+	return ask(ctx, s.Around, "SaveEndpoint", func(ctx context.Context) (webhook.Endpoint, error) {
+		return s.Store.SaveEndpoint(ctx, a)
+	}, a)
+}
+
+// Unpark implements the port.
+func (s Webhooks) Unpark(ctx context.Context, a webhook.Due) error {
+	_, err := ask(ctx, s.Around, "Unpark", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Unpark(ctx, a)
+	}, a)
+	return err
+}
+
+// All implements the port.
+func (s Keys) All(ctx context.Context) ([]apikey.Key, error) {
+	return ask(ctx, s.Around, "All", func(ctx context.Context) ([]apikey.Key, error) {
+		return s.Store.All(ctx)
+	})
+}
+
+// Create implements the port.
+func (s Keys) Create(ctx context.Context, a apikey.Key) error {
+	_, err := ask(ctx, s.Around, "Create", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Create(ctx, a)
+	}, a)
+	return err
+}
+
+// Find implements the port.
+func (s Keys) Find(ctx context.Context, a apikey.Hash) (apikey.Key, error) {
+	return ask(ctx, s.Around, "Find", func(ctx context.Context) (apikey.Key, error) {
+		return s.Store.Find(ctx, a)
+	}, a)
+}
+
+// Issue implements the port.
+func (s Keys) Issue(ctx context.Context, a apikey.Key, b int) error {
+	_, err := ask(ctx, s.Around, "Issue", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Issue(ctx, a, b)
+	}, a, b)
+	return err
+}
+
+// List implements the port.
+func (s Keys) List(ctx context.Context, a string) ([]apikey.Key, error) {
+	return ask(ctx, s.Around, "List", func(ctx context.Context) ([]apikey.Key, error) {
+		return s.Store.List(ctx, a)
+	}, a)
+}
+
+// Named implements the port.
+func (s Keys) Named(ctx context.Context, a string, b string) (apikey.Key, error) {
+	return ask(ctx, s.Around, "Named", func(ctx context.Context) (apikey.Key, error) {
+		return s.Store.Named(ctx, a, b)
+	}, a, b)
+}
+
+// Replace implements the port.
+func (s Keys) Replace(ctx context.Context, a string, b apikey.Hash, c time.Time, d apikey.Key) error {
+	_, err := ask(ctx, s.Around, "Replace", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Replace(ctx, a, b, c, d)
+	}, a, b, c, d)
+	return err
+}
+
+// Revoke implements the port.
+func (s Keys) Revoke(ctx context.Context, a string, b apikey.Hash, c time.Time) (apikey.Key, error) {
+	return ask(ctx, s.Around, "Revoke", func(ctx context.Context) (apikey.Key, error) {
+		return s.Store.Revoke(ctx, a, b, c)
+	}, a, b, c)
+}
+
+// SetTerms implements the port.
+func (s Keys) SetTerms(ctx context.Context, a string, b apikey.Terms, c apikey.Terms) error {
+	_, err := ask(ctx, s.Around, "SetTerms", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.SetTerms(ctx, a, b, c)
+	}, a, b, c)
+	return err
+}
+
+// Terms implements the port.
+func (s Keys) Terms(ctx context.Context, a string) (apikey.Terms, error) {
+	return ask(ctx, s.Around, "Terms", func(ctx context.Context) (apikey.Terms, error) {
+		return s.Store.Terms(ctx, a)
+	}, a)
+}
+
+// Touch implements the port.
+func (s Keys) Touch(ctx context.Context, a apikey.Hash, b time.Time, c time.Time) error {
+	_, err := ask(ctx, s.Around, "Touch", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Store.Touch(ctx, a, b, c)
+	}, a, b, c)
+	return err
 }

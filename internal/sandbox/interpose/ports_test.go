@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -22,18 +24,21 @@ var update = flag.Bool("update", false, "write ports.gen.go; remove it first whe
 
 // byHand are the methods that are not generated: two lists, which no decision about money reads, the
 // name of a node, and a broadcast, whose error is a reply.
-var byHand = []string{"List", "Entries", "String", "Send"}
+var byHand = []string{"store.Store.List", "store.Store.Entries", "chain.Node.String", "chain.Node.Send"}
 
-// TestPorts generates the methods of both ports.
+// TestPorts generates the methods of all ports, and the types of two.
 func TestPorts(t *testing.T) {
-	imports, body := map[string]bool{"context": true}, ""
+	const declared = "\n// %s passes every call of the embedded store through Around.\ntype %[1]s struct {\n\t%s\n\tAround Around\n}\n"
+	imports := map[string]bool{"context": true}
+	body := fmt.Sprintf(declared, "Webhooks", "webhook.Store") + fmt.Sprintf(declared, "Keys", "apikey.Store")
 	for _, port := range []struct {
 		port           reflect.Type
 		receiver, node string // node: how the name of a node is given
-	}{{reflect.TypeFor[store.Store](), "s *Store", ""}, {reflect.TypeFor[chain.Node](), "s Node", ", s.Node"}} {
-		inner := "s." + strings.TrimLeft(port.receiver, "s *")
+	}{{reflect.TypeFor[store.Store](), "s *Store", ""}, {reflect.TypeFor[chain.Node](), "s Node", ", s.Node"},
+		{reflect.TypeFor[webhook.Store](), "s Webhooks", ""}, {reflect.TypeFor[apikey.Store](), "s Keys", ""}} {
+		inner := "s." + port.port.Name()
 		for m := range port.port.Methods() {
-			if !slices.Contains(byHand, m.Name) {
+			if !slices.Contains(byHand, port.port.String()+"."+m.Name) {
 				body += method(m, port.receiver, inner, port.node, imports)
 			}
 		}

@@ -128,7 +128,6 @@ func TestReceivers(t *testing.T) {
 		reason string
 	}{
 		{"takes it", answer(200, "ok"), webhook.Answer{StatusCode: 200, RetryAfter: "120", Body: []byte("ok")}, ""},
-		{"is broken", answer(500, "x"), webhook.Answer{StatusCode: 500, RetryAfter: "120", Body: []byte("x")}, ""},
 		{"is busy", answer(503, ""), webhook.Answer{StatusCode: 503, RetryAfter: "120"}, ""},
 		{"says more than is kept", answer(200, strings.Repeat("a", 5000)),
 			webhook.Answer{StatusCode: 200, RetryAfter: "120", Body: []byte(strings.Repeat("a", 1024))}, ""},
