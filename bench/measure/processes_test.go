@@ -124,14 +124,13 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 }
 
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
-// API for its first event, and its size, beside those of a function that does nothing. Each has the environment and the
-// memory of template.yaml; cpu-ms is its processor time, which takes as much longer as the memory brings less of a core.
+// API for its first event, and its size, beside those of a function that does nothing. Each has the environment of
+// template.yaml.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
 		env               []string
-		memory            float64
-		init, cpu         []float64 // milliseconds
+		init              []float64 // milliseconds
 	}
 	template := readTemplate(b)
 	var flags []string // for Lambda, from the Makefile
@@ -139,11 +138,11 @@ func BenchmarkColdstart(b *testing.B) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
 	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no",
-		env: template.environment(b, ""), memory: template.memory(b, "")}}
+		env: template.environment(b, "")}}
 	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
-		f.env, f.memory = template.environment(b, f.name), template.memory(b, f.name)
+		f.env = template.environment(b, f.name)
 		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
 			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
 			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
@@ -161,14 +160,14 @@ func BenchmarkColdstart(b *testing.B) {
 	}))
 	defer api.Close()
 	defer close(over)
-	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
+	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
 		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
 	// In turns, so that other work of the machine slows all alike. The first round
 	// brings the files into memory and does not count.
 	for round := range 1 + pick(15, 3) {
 		for _, f := range all {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}
-			cmd.Env = append(slices.Concat(lambda, f.env), fmt.Sprint("AWS_LAMBDA_FUNCTION_MEMORY_SIZE=", f.memory))
+			cmd.Env = slices.Concat(lambda, f.env)
 			cmd.Stderr, cmd.Stdout = said, said
 			born := time.Now()
 			must.OK(b, cmd.Start())
@@ -178,7 +177,6 @@ func BenchmarkColdstart(b *testing.B) {
 				_ = cmd.Wait() // killed
 				if round > 0 {
 					f.init = append(f.init, millis(at.Sub(born)))
-					f.cpu = append(f.cpu, millis(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()))
 				}
 			case <-time.After(20 * time.Second):
 				_ = cmd.Process.Kill()
@@ -198,7 +196,6 @@ func BenchmarkColdstart(b *testing.B) {
 		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-				"memory-MB": f.memory, "cpu-ms": quantile(f.cpu, 0.5), "cpu-ms-at-memory": quantile(f.cpu, 0.5) * max(1, wholeCore/f.memory),
 				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }

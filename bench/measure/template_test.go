@@ -3,7 +3,6 @@ package measure_test
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,10 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// wholeCore is the megabytes of memory that come with a core (Lambda developer guide, "Configure Lambda function memory").
-const wholeCore = 1769
-
-// A template is template.yaml, as far as it sets functions' environments and memory.
+// A template is template.yaml, as far as it sets functions' environments.
 type template struct {
 	Parameters map[string]struct {
 		Default string `yaml:"Default"`
@@ -33,43 +29,25 @@ func readTemplate(b *testing.B) (t template) {
 	return t
 }
 
-// properties are a function's, from the global ones on; "" has these alone.
-func (t template) properties(b *testing.B, function string) (memory yaml.Node, variables map[string]yaml.Node) {
-	name := "" // of create-api-key: CreateApiKeyFunction
+// environment has a function's variables and the global ones; "" has these alone.
+func (t template) environment(b *testing.B, function string) (env []string) {
+	name, all := "", map[string]yaml.Node{} // of create-api-key: CreateApiKeyFunction
 	for word := range strings.SplitSeq(function, "-") {
 		if word != "" {
 			name += strings.ToUpper(word[:1]) + word[1:]
 		}
 	}
-	own, variables := t.Resources[name+"Function"].Properties, map[string]yaml.Node{}
-	for _, node := range []yaml.Node{t.Globals.Function, own} {
-		var p struct {
-			MemorySize  yaml.Node `yaml:"MemorySize"`
+	for _, node := range []yaml.Node{t.Globals.Function, t.Resources[name+"Function"].Properties} {
+		p := struct {
 			Environment struct {
 				Variables map[string]yaml.Node `yaml:"Variables"`
 			} `yaml:"Environment"`
+		}{}
+		if p.Environment.Variables = all; node.Kind != 0 {
+			must.OK(b, node.Decode(&p))
 		}
-		if node.Kind == 0 {
-			if function == "" {
-				continue
-			}
-			b.Fatalf("template.yaml has no function %s", function)
-		}
-		p.MemorySize, p.Environment.Variables = memory, variables
-		must.OK(b, node.Decode(&p))
-		memory, variables = p.MemorySize, p.Environment.Variables
 	}
-	return memory, variables
-}
-
-func (t template) memory(b *testing.B, function string) float64 {
-	memory, _ := t.properties(b, function)
-	return must.Get(strconv.ParseFloat(t.value(memory), 64))(b)
-}
-
-func (t template) environment(b *testing.B, function string) (env []string) {
-	_, variables := t.properties(b, function)
-	for name, node := range variables {
+	for name, node := range all {
 		env = append(env, fmt.Sprint(name, "=", t.value(node)))
 	}
 	return env
