@@ -345,27 +345,3 @@ func TestOperatorsRights(t *testing.T) {
 	o.assume("rights-of-doctors", "RemitReader")
 	o.doctor(0)
 }
-
-// TestAuditLogIsCopied: a command whose entry cannot be copied changes nothing.
-func TestAuditLogIsCopied(t *testing.T) {
-	o := newOperator(t)
-	roles, wallet := iam.NewFromConfig(o.s.Administrator()), o.s.Chain.Wallets()[0].Address.String()
-	o.assume("uncopied", "RemitReader", "RemitOperator")
-	o.ok(nil, "wallet", "drain", "--yes", wallet)
-	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
-	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
-		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}))(t)
-	o.fails("nothing was changed: copying an audit log entry", "wallet", "drain", "--yes", wallet)
-	var acts []struct{ Outcome string }
-	o.ok(&acts, "audit-log")
-	if n := len(acts); n == 0 || acts[n-1].Outcome != "not done" {
-		t.Errorf("a command that was not copied is logged as %+v", acts)
-	}
-	var rows []struct{ Address, State string }
-	o.ok(&rows, "wallet", "list")
-	if !slices.Contains(rows, struct{ Address, State string }{wallet, "active"}) {
-		t.Errorf("it drains: %+v", rows)
-	}
-	o.rights = nil
-	o.doctor(0)
-}
