@@ -17,7 +17,7 @@ import (
 const keyTable = "remit-api-keys"
 
 // BenchmarkRecover pays under load, kills the server with SIGKILL, and empties every table, or takes all of them back to a
-// copy that was made under load. After remit recover every request is made again: the chain has one transfer for each,
+// copy that was made of them as another SIGKILL left them. After remit recover every request is made again: the chain has one transfer for each,
 // and the answer names it. The keys of merchants are put back: who a merchant is, no chain tells.
 func BenchmarkRecover(t *testing.B) {
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
@@ -61,7 +61,9 @@ func loseAndRecover(t *testing.B, v *victim, remit, kind string, emptied bool) s
 		}
 	}
 	until(3)
+	v.server.Kill()
 	image := dynamotest.Read(t)
+	must.OK(t, v.serve(ctx))
 	until(9)
 	v.server.Kill()
 	stop()
