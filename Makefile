@@ -77,12 +77,11 @@ test-all: ## The tests that need tools, and packages with goroutines, with the r
 	  $(call verdict,-all $$([ -n "$$NO_RACE" ] || echo -race))
 
 .PHONY: lint
-lint: ## gofmt, golangci-lint with go vet, stilted phrases
+lint: ## gofmt, golangci-lint with go vet
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	.cache/bin/golangci-lint run $(MODULES)
-	go run ./tools/words
 
 .PHONY: quick
 quick: ## The loop while you work: the tests of internal/ but the six longest (unchanged packages are remembered), 500 seeds, then lint of the packages you changed

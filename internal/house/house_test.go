@@ -71,6 +71,36 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestProse: at most one word in 1,000 of a package's comments, and of Markdown, is "what". Sentences built on it lack a noun,
+// and read as translated.
+func TestProse(t *testing.T) {
+	comment, what := regexp.MustCompile(`(?m)(^|\s)//.*`), regexp.MustCompile(`(?i)\bwhat\b`)
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|https?://[^ )]*")
+	words, found := map[string]int{}, map[string][]string{}
+	for path, text := range files(t) {
+		kind := filepath.Dir(path)
+		switch {
+		case filepath.Ext(path) == ".md":
+			kind, text = "Markdown", code.ReplaceAll(text, []byte("x"))
+		case filepath.Ext(path) == ".go" && !strings.HasSuffix(path, ".gen.go"):
+			text = bytes.Join(comment.FindAll(text, -1), []byte("\n"))
+		default:
+			continue
+		}
+		words[kind] += len(bytes.Fields(text))
+		for line := range bytes.Lines(text) {
+			for range what.FindAll(line, -1) {
+				found[kind] = append(found[kind], path+": "+strings.TrimSpace(string(line)))
+			}
+		}
+	}
+	for kind, lines := range found {
+		if len(lines)*1000 > words[kind] {
+			t.Errorf("%s: %d times in %d words:\n%s", kind, len(lines), words[kind], strings.Join(lines, "\n"))
+		}
+	}
+}
+
 // files returns every text file of the repository by its path, without built, installed or fetched
 // files. It reads them once.
 func files(t *testing.T) map[string][]byte {

@@ -62,8 +62,8 @@ func TestSigners(t *testing.T) {
 	}
 }
 
-// TestSchedules: the role of the schedules may start each scheduled function at its alias and none else, and the next
-// minute is what repeats a failed start. The local AWS starts functions without a right.
+// TestSchedules: the role of the schedules may start each scheduled function at its alias and none else, and only the next
+// minute repeats a failed start. The local AWS starts functions without a right.
 func TestSchedules(t *testing.T) {
 	var scheduled, may []string
 	for id, r := range resources(t, "AWS::Serverless::Function") {

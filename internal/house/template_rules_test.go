@@ -73,16 +73,6 @@ func TestTemplateRules(t *testing.T) {
 	}
 }
 
-// TestTemplateIsReadable: a reviewer reads it beside another file.
-func TestTemplateIsReadable(t *testing.T) {
-	n := 0
-	for line := range strings.Lines(string(files(t)["template.yaml"])) {
-		if n++; len(line) > 161 {
-			t.Errorf("line %d has %d columns", n, len(line)-1)
-		}
-	}
-}
-
 // TestRestoredTablesAreUsed: every use of a table or secret that a parameter may replace chooses between both.
 func TestRestoredTablesAreUsed(t *testing.T) {
 	found := 0
