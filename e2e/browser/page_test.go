@@ -181,6 +181,7 @@ func TestPage(t *testing.T) {
 		}
 		s.press("Repeat it")
 		s.press("Mend all")
+		s.settled(i + 1)
 		t.Logf("%s: %.1f s", id, time.Since(began).Seconds())
 	}
 	s.pay("", "2.5", "EURC")
