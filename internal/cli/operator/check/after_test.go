@@ -25,6 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -168,29 +169,15 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
-	for check, want := range map[string]string{
-		"closed":               "BAD A main network and Environment=prod move real money",
-		"reserved concurrency": "BAD the parameter Size is sandbox",
-		"rails":                "BAD the RPC secret has nodes of chain [8 10], of which there is no rail",
-		"registry":             "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
-		"wallet 0x01000000":    "BAD holds 0 ether",
-		"wallet 0x02000000":    "BAD wallet is paused: theft",
-		"wallet 0x03000000":    "9 mined, next nonce 8",
-		"wallet 0x06000000":    "BAD holds 0 ether",
-		"own wallets": "BAD payments of merchant mer_6 wait: no wallet of its own can pay\n" +
-			"payments of merchant mer_7 wait: no wallet of its own can pay\npayments of merchant mer_8 wait: no wallet of its own can pay",
-		"allowance 0x01000000": "BAD the batch contract may take nothing",
-		"batch contract":       "no such method",
-		"keys in KMS": "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " +
-			id(1).Address.String(),
-		"tables":                  "cannot be restored to a point in time",
-		"replicas of the secrets": "BAD nodes is not in eu-west-1",
-		"alarms":                  "BAD in alarm: remit-B",
-	} {
-		if got := found[check]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", check, got, want)
-		}
+	words := map[string]string{}
+	for n := range byte(10) {
+		words[fmt.Sprint("wallet ", n)] = id(n).Address.String()
 	}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if got := found[c.Name]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, c.Want) {
+			t.Errorf("%q, want %q", got, c.Want)
+		}
+	})
 	if strings.Count(found["own wallets"], "mer_") != 3 {
 		t.Errorf("own wallets: %s", found["own wallets"])
 	}
