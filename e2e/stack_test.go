@@ -108,7 +108,10 @@ func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		flag.Parse()
 		err := flag.Set("test.parallel", "4") // they wait for other processes
-		if scratch, err = os.MkdirTemp("", "remit-e2e-"); err != nil {
+		if err == nil {
+			scratch, err = os.MkdirTemp("", "remit-e2e-")
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -94,10 +94,10 @@ const noNoop = "no nonce was left to a no-op"
 // for, and the promises that were broken.
 func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string) {
 	payments, wallets := 60, 2
-	switch {
-	case h.Name == "none":
+	switch h.Name {
+	case "none":
 		payments = 500
-	case h.Name == rateLimited:
+	case rateLimited:
 		payments, wallets = 200, 1
 	}
 	t.Logf("-seed=%d", *seed)
