@@ -3,11 +3,11 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# The packages of every module (go.work), those of the tests, and further arguments of the
-# command a target runs.
+# The packages of every module (go.work), those of the tests (below bench are long runs alone), and
+# further arguments of the command a target runs.
 # What takes longest is first, and the others run beside it.
 MODULES := ./e2e/... ./internal/proof/simulation ./sdk ./bench/... ./sdk/go/... ./...
-PKG ?= $(MODULES)
+PKG ?= $(MODULES:./bench/...=./bench)
 ARGS ?=
 
 # Tests are linked without what debuggers need, and `make lint` vets them.
@@ -77,12 +77,11 @@ test-all: ## The tests that need tools, and packages with goroutines, with the r
 	  $(call verdict,-all $$([ -n "$$NO_RACE" ] || echo -race))
 
 .PHONY: lint
-lint: ## gofmt, golangci-lint with go vet, stilted phrases
+lint: ## gofmt, golangci-lint with go vet
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
 	.cache/bin/golangci-lint run $(MODULES)
-	go run ./tools/words
 
 .PHONY: quick
 quick: ## The loop while you work: the tests of internal/ but the six longest (unchanged packages are remembered), 500 seeds, then lint of the packages you changed
@@ -212,12 +211,12 @@ NODES ?= remit,arc,anvil,hardhat
 .PHONY: nodes
 nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none')
 	@tools/install dynamodb nodes
-	go test ./bench/measure -count=1 -timeout=60m -run '^Test(Nodes|OneOfThree)$$' -nodes=$(NODES) $(ARGS)
+	go test ./bench/measure -timeout=60m -run '^$$' -bench '^Benchmark(Nodes|OneOfThree)$$' -benchtime=1x -nodes=$(NODES) $(ARGS)
 
 .PHONY: recover
 recover: ## Lose the tables under load, recover, and ask for every payment again (NODES=anvil for one node)
 	@tools/install dynamodb nodes
-	go test ./bench/measure -count=1 -timeout=60m -run '^TestRecover$$' -nodes=$(NODES) $(ARGS)
+	go test ./bench/measure -timeout=60m -run '^$$' -bench '^BenchmarkRecover$$' -benchtime=1x -nodes=$(NODES) $(ARGS)
 
 .PHONY: contract
 contract: ## Recompile the contracts and compare them with the bytecode in the repository

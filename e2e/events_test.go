@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,73 +28,8 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
-
-// answers lists every file of events/ in an order in which each merchant, key and endpoint still
-// exists: events that end one come after the events that need it. An event of API Gateway is
-// answered with a status and, in the body, part; any other event with part alone.
-var answers = []struct {
-	event  string
-	status int
-	part   string
-}{
-	{"authorizer", 0, `"Effect":"Allow"`},
-	{"authorizer-bad", 0, `"Effect":"Deny"`},
-	{"send-payment", 201, `"tx_hash":"0x`},
-	{"send-payment-bad", 422, `["body","wallet_address"]`},
-	{"send-payments", 201, `"payments":[{"wallet_address":"0x1111`},
-	{"send-payments-bad", 422, `["body","payments",1,"wallet_address"]`},
-	{"get-transaction", 200, `"status":"`},
-	{"get-transaction-bad", 404, `"transaction_not_found"`},
-	{"list-transactions", 200, `"has_more":false`},
-	{"list-transactions-bad", 422, `["query","limit"]`},
-	{"get-balance", 200, `"token":"`},
-	{"get-balance-bad", 422, `["path","address"]`},
-	{"check-receipts", 0, `null`},
-	{"check-receipts-hint", 0, `null`},
-	{"check-receipts-bad", 0, `null`}, // check-receipts does one thing, on any event
-	{"refill-wallets", 0, `null`},
-	{"refill-wallets-bad", 0, `null`}, // neither
-	{"create-proposal", 201, `"status":"awaiting_approval"`},
-	{"create-proposal-bad", 422, `["body","approval"]`},
-	{"release-proposals", 0, `null`},
-	{"release-proposals-bad", 0, `null`}, // it does one thing too
-	{"list-deliveries", 200, `"evt_`},
-	{"list-deliveries-bad", 401, invalidKey},
-	{"resend-delivery", 200, `"status":"pending"`},
-	{"resend-delivery-bad", 401, invalidKey},
-	{"deliver-webhook", 0, `{"batchItemFailures":[]}`},
-	{"deliver-webhook-bad", 0, `{"itemIdentifier":"059f36b4-87a3-44ab-83d2-661975000000"}`},
-	{"test-webhook", 200, `"status_code":200`},
-	{"test-webhook-bad", 422, `"body"`},
-	{"create-webhook", 201, `"secret":"whsec_`},
-	{"create-webhook-bad", 422, `["body","url"]`},
-	{"list-webhooks", 200, `"we_0123456789abcdef01234567"`},
-	{"list-webhooks-bad", 401, invalidKey},
-	{"rotate-webhook-secret", 200, `"secret":"whsec_`},
-	{"rotate-webhook-secret-bad", 422, `["body","expires_in_seconds"]`},
-	{"update-webhook", 200, `"status":"disabled"`},
-	{"update-webhook-bad", 422, `["body","status"]`},
-	{"delete-webhook", 200, `"we_0123456789abcdef01234567"`},
-	{"delete-webhook-bad", 422, `"json_invalid"`},
-	{"create-api-key", 201, `"api_key":"remit_test_`},
-	{"create-api-key-operator", 201, `"api_key":"remit_test_`},
-	{"create-api-key-bad", 422, `["body","merchant_name"]`},
-	{"list-api-keys", 200, `"key_0aB1cD2eF3gH"`},
-	{"list-api-keys-bad", 401, invalidKey},
-	{"issue-api-key", 201, `"recipients":"book"`},
-	{"issue-api-key-bad", 422, `["body","scopes"]`},
-	{"create-recipient", 201, `"label":"Alice"`},
-	{"create-recipient-bad", 422, `["body","address"]`},
-	{"list-recipients", 200, `"has_more":false`},
-	{"list-recipients-bad", 401, invalidKey},
-	{"delete-recipient", 200, `"deleted":true`},
-	{"delete-recipient-bad", 404, `"recipient_not_found"`},
-	{"rotate-api-key", 201, `"api_key":"remit_test_`},
-	{"rotate-api-key-bad", 422, `["body","expires_in_seconds"]`},
-	{"revoke-api-key-bad", 404, `"api_key_not_found"`},
-	{"revoke-api-key", 200, `"revoked_at":"`},
-}
 
 // TestEvents hands every sample event to the bootstrap that is deployed for it, under its role, and holds the answers
 // of the API against openapi.yaml. Each function has an event that it accepts and one that it refuses.
@@ -102,28 +39,27 @@ func TestEvents(t *testing.T) {
 	hash := regexp.MustCompile(`0x[0-9a-f]{64}`)
 	var paid []byte // the hash of the payment that send-payment makes
 	seen := map[string]bool{}
-	for _, want := range answers {
-		seen[fmt.Sprint(s.function(t, want.event), strings.Contains(want.event+"-", "-bad-"))] = true
-		t.Run(want.event, func(t *testing.T) {
-			event := sample(t, want.event)
-			if paid != nil { // the sample names a payment of another stack
-				event = hash.ReplaceAll(event, paid)
-			}
-			got := s.invoke(t, s.function(t, want.event), event)
-			if want.status != 0 {
-				got = s.response(t, event, got, want.status)
-			}
-			if !bytes.Contains(got, []byte(want.part)) {
-				t.Errorf("answered %s, want %s in it", got, want.part)
-			}
-			if want.event == "send-payment" {
-				paid = hash.Find(got)
-			}
-		})
-	}
-	files, err := filepath.Glob(root + "/events/*.json")
-	if err != nil || len(files) != len(answers) {
-		t.Errorf("%d events are listed, events/ has %d: %v", len(answers), len(files), err)
+	files := must.Get(filepath.Glob(root + "/events/*.json"))(t)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		seen[fmt.Sprint(s.function(t, c.Name), strings.Contains(c.Name+"-", "-bad-"))] = true
+		files = slices.DeleteFunc(files, func(path string) bool { return filepath.Base(path) == c.Name+".json" })
+		event := sample(t, c.Name)
+		if paid != nil { // the sample names a payment of another stack
+			event = hash.ReplaceAll(event, paid)
+		}
+		got := s.invoke(t, s.function(t, c.Name), event)
+		if status := must.Get(strconv.Atoi(c.In[0]))(t); status != 0 {
+			got = s.response(t, event, got, status)
+		}
+		if !bytes.Contains(got, []byte(c.Want)) {
+			t.Errorf("answered %s, want %s in it", got, c.Want)
+		}
+		if c.Name == "send-payment" {
+			paid = hash.Find(got)
+		}
+	})
+	if len(files) > 0 {
+		t.Errorf("testdata/TestEvents.txt lacks %v", files)
 	}
 	for logical := range s.Resources {
 		if name, ok := strings.CutSuffix(logical, "Function"); ok && (!seen[name+"false"] || !seen[name+"true"]) {

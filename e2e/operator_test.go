@@ -9,15 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/remit-payouts/remit/e2e/localaws"
-	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
@@ -27,6 +24,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
 // An operator uses the command line on the deployed stack.
@@ -346,26 +348,77 @@ func TestOperatorsRights(t *testing.T) {
 	o.doctor(0)
 }
 
-// TestAuditLogIsCopied: a command whose entry cannot be copied changes nothing.
-func TestAuditLogIsCopied(t *testing.T) {
+// TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and docs/disasters.md line by line as
+// they are printed, with the ids of a payment in the place of the pages' 0x… and pay_…. A command that asks for
+// consent is repeated with --yes, since a test has no terminal.
+func TestOperatorsPages(t *testing.T) {
 	o := newOperator(t)
-	roles, wallet := iam.NewFromConfig(o.s.Administrator()), o.s.Chain.Wallets()[0].Address.String()
-	o.assume("uncopied", "RemitReader", "RemitOperator")
-	o.ok(nil, "wallet", "drain", "--yes", wallet)
-	o.ok(nil, "wallet", "drain", "--undo", "--yes", wallet)
-	must.Get(roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
-		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}))(t)
-	o.fails("nothing was changed: copying an audit log entry", "wallet", "drain", "--yes", wallet)
-	var acts []struct{ Outcome string }
-	o.ok(&acts, "audit-log")
-	if n := len(acts); n == 0 || acts[n-1].Outcome != "not done" {
-		t.Errorf("a command that was not copied is logged as %+v", acts)
+	m := newMerchant(t, o.s)
+	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47, "reference": "\x1b[2J\u009b\n"},
+		"Idempotency-Key", "inv-2041").want(t, 201).get("tx_hash")
+	var paid struct{ ID, State, Wallet string }
+	until(t, "confirming", 90*time.Second, func() bool {
+		o.ok(&paid, "payment", "show", hash)
+		return paid.State == "CONFIRMED"
+	})
+	o.s.calm(t)
+	var spent struct{ Address string } // the wallet that the pages drain and retire
+	o.retireEmpty()
+	defer o.retireEmpty() // wallets that the pages make
+	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
+		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
+		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
+	for _, block := range []struct{ page, start, prints string }{
+		{"docs/deploy.md", ".cache/bin/remit doctor --stack remit-dev", "ok   alarms"},
+		{"docs/operate.md", "remit keys issue", "payments:write, payments:read, max 5000000, daily 20000000"},
+		{"docs/operate.md", "remit merchants list", "suspended: key stolen"},
+		{"docs/operate.md", "remit wallet pause", "resumed"},
+		{"docs/disasters.md", "remit recover --dry-run", "0 payments put back, 0 "},
+		{"docs/operate.md", "remit webhooks failed", "none"},
+		{"docs/operate.md", "remit deny add", "court order 17/26"},
+		{"docs/operate.md", "remit payment show", "has neither reference nor metadata"},
+		{"docs/operate.md", "remit wallet funding", "done"},
+		{"docs/operate.md", "remit wallet move", "is no wallet of stack"},
+		{"docs/operate.md", "remit batch deploy", "The contract is there, on every node"},
+		{"docs/operate.md", "remit wallet drain", "retired"},
+		{"docs/operate.md", "remit wallet create", "Fund it"},
+		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},
+		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-prod", "Fund it"},
+	} {
+		printed := ""
+		text := guidetest.Read(t, root, block.page, block.start)
+		if strings.HasPrefix(text, "remit wallet drain") { // there is nothing to sweep: cmd/remit does
+			o.ok(&spent, "wallet", "create", "--yes")
+			text = strings.ReplaceAll(regexp.MustCompile("remit wallet sweep.*\n").ReplaceAllString(text, ""), "0x…", spent.Address)
+		}
+		for line := range strings.Lines(ids.Replace(text)) {
+			var words []string
+			for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line, -1) {
+				words = append(words, strings.Trim(word, `"`))
+			}
+			if words[0] != "remit" {
+				t.Fatalf("%s: this test cannot run %s", block.page, line)
+			}
+			r := o.run(words[1:]...)
+			if strings.Contains(r.stderr, "add --yes") {
+				printed += r.stdout + r.stderr
+				r = o.run(append(words[1:], "--yes")...)
+			}
+			if r.code != 0 {
+				t.Errorf("%s: %s ended with %d: %s", block.page, line, r.code, r.stderr)
+			}
+			printed += r.stdout
+		}
+		if !strings.Contains(printed, block.prints) {
+			t.Errorf("%s: the lines from %q print no %q:\n%s", block.page, block.start, block.prints, printed)
+		}
+		if block.start == "remit wallet funding" {
+			o.ok(nil, "wallet", "funding", "--undo", "--yes", paid.Wallet)
+		}
 	}
-	var rows []struct{ Address, State string }
-	o.ok(&rows, "wallet", "list")
-	if !slices.Contains(rows, struct{ Address, State string }{wallet, "active"}) {
-		t.Errorf("it drains: %+v", rows)
+	if strings.ContainsAny(o.printed.String(), "\x1b\u009b") {
+		t.Error("a merchant's words steer the terminal")
 	}
-	o.rights = nil
-	o.doctor(0)
+	o.unseen()
 }

@@ -25,6 +25,7 @@ import (
 type drill struct {
 	*testing.T
 	s        *stack
+	exports  string   // an operator's environment
 	state    string   // file with the terminal's variables
 	replaces []string // names on the page and those of this stack
 }
@@ -50,8 +51,7 @@ exec "`+program+`" "$@" --yes 2>&1
 	tools := must.Get(filepath.Abs(filepath.Join(root, ".cache")))(d)
 	for _, variable := range append(started.Environment(), "SSL_CERT_FILE="+started.Bundle, "AWS_PAGER=",
 		"PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
+		d.exports += "export '" + variable + "'\n"
 	}
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
@@ -62,6 +62,9 @@ exec "`+program+`" "$@" --yes 2>&1
 	return d
 }
 
+// run runs lines in the operator's environment.
+func (d *drill) run(lines string) string { d.Helper(); return guidetest.Run(d, d.exports+lines) }
+
 // follow runs the block of the page that begins with start, and returns the text that it prints.
 func (d *drill) follow(start string, replaces ...string) string {
 	d.Helper()
@@ -70,7 +73,7 @@ func (d *drill) follow(start string, replaces ...string) string {
 	after := "\nset +e\nfor v in " + variables + "; do declare -p $v 2>/dev/null; done > " + d.state + " || true\n"
 	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/disasters.md", start) +
 		after)
-	printed := guidetest.Run(d, lines)
+	printed := d.run(lines)
 	d.Logf("%s… took %v and printed:\n%s", start, time.Since(began).Round(time.Second), printed)
 	return printed
 }
@@ -85,14 +88,14 @@ func (d *drill) use(start string, replaces ...string) {
 // variable returns the value of a variable of the terminal.
 func (d *drill) variable(name string) string {
 	d.Helper()
-	return strings.TrimSpace(guidetest.Run(d, ". "+d.state+"\necho $"+name))
+	return strings.TrimSpace(d.run(". " + d.state + "\necho $" + name))
 }
 
 // doctor returns the findings that are not well, but for paused wallets.
 func (d *drill) doctor(arguments string) (bad []string) {
 	d.Helper()
 	var findings []finding
-	printed := guidetest.Run(d, "export REMIT_STACK="+localaws.StackName+"\nremit doctor --json "+arguments+" || true")
+	printed := d.run("export REMIT_STACK=" + localaws.StackName + "\nremit doctor --json " + arguments + " || true")
 	if err := json.NewDecoder(strings.NewReader(printed)).Decode(&findings); err != nil || len(findings) < 8 {
 		d.Fatalf("doctor: %v, %s", err, printed)
 	}
@@ -134,6 +137,7 @@ func (d *drill) refused(m merchant, key string) {
 // TestRestorePage follows docs/disasters.md from its top to its end: back to a point in
 // time, a lost table, a stack that was deleted, a lost region.
 func TestRestorePage(t *testing.T) {
+	t.Parallel()
 	const bucket = "remit-exports" // of the page
 	d := newDrill(t)
 	var made struct {
@@ -211,7 +215,7 @@ func TestRestorePage(t *testing.T) {
 	until(t, "a run of the schedule", 90*time.Second, func() bool { // the metric that SettlementStoppedAlarm misses
 		return strings.Contains(strings.Join(d.s.logged(t, "CheckReceipts"), "\n"), `"ScheduledRuns":1`)
 	})
-	guidetest.Run(t, "aws s3 mb --region us-west-2 s3://"+bucket)
+	d.run("aws s3 mb --region us-west-2 s3://" + bucket)
 	d.use("use ReplicaRegion")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("with replicas: %v", bad)
@@ -252,8 +256,7 @@ func TestRestorePage(t *testing.T) {
 	// The region is lost: here its stack is deleted.
 	must.OK(d, d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
 	d.s.Region = "us-west-2"
-	t.Setenv("AWS_REGION", d.s.Region)
-	t.Setenv("AWS_DEFAULT_REGION", d.s.Region)
+	d.exports += "export AWS_REGION=us-west-2 AWS_DEFAULT_REGION=us-west-2\n"
 	d.replaces = append(d.replaces, "AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-west-2 AWS_DEFAULT_REGION=us-west-2")
 	d.follow("export AWS_REGION=us-west-2")
 	// ministack cannot end a replication; a replica can be read as it is.
@@ -280,7 +283,7 @@ func TestRestorePage(t *testing.T) {
 func (d *drill) export(bucket, kind string) {
 	d.Helper()
 	var table struct{ Items []json.RawMessage }
-	must.OK(d, json.Unmarshal([]byte(guidetest.Run(d, "aws dynamodb scan --output json --table-name "+d.s.Outputs[kind+"TableName"])), &table))
+	must.OK(d, json.Unmarshal([]byte(d.run("aws dynamodb scan --output json --table-name "+d.s.Outputs[kind+"TableName"])), &table))
 	var data bytes.Buffer
 	zip := gzip.NewWriter(&data)
 	for _, item := range table.Items {
@@ -292,6 +295,6 @@ func (d *drill) export(bucket, kind string) {
 	file := filepath.Join(d.TempDir(), "data")
 	must.OK(d, os.WriteFile(file, data.Bytes(), 0o600))
 	to := " s3://" + bucket + "/" + kind + "/AWSDynamoDB/01/"
-	guidetest.Run(d, "aws s3 cp --region us-west-2 "+file+to+"data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -"+to+
+	d.run("aws s3 cp --region us-west-2 " + file + to + "data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -" + to +
 		"manifest-summary.json")
 }

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -82,12 +83,20 @@ func another(t *testing.T, parameters ...string) (*stack, string) {
 	started := must.Get(localaws.Start(t.Context(), config))(t)
 	t.Cleanup(func() { _ = started.Close() })
 	build := filepath.Join(scratch, "build")
-	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
-		must.OK(t, started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
-	}
+	must.OK(t, func() error {
+		building.Lock()
+		defer building.Unlock()
+		if _, err := os.Stat(filepath.Join(build, "template.yaml")); err == nil {
+			return nil
+		}
+		return started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture)
+	}())
 	must.OK(t, started.Install(t.Context(), build, parameters...))
 	return &stack{Stack: started, calls: calls}, build
 }
+
+// building is held while a build is looked for or made.
+var building sync.Mutex
 
 // scratch is a directory for the files of the deployment, onPaper the check of all requests of a stack.
 var (
@@ -97,8 +106,12 @@ var (
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		var err error
-		if scratch, err = os.MkdirTemp("", "remit-e2e-"); err != nil {
+		flag.Parse()
+		err := flag.Set("test.parallel", "4") // they wait for other processes
+		if err == nil {
+			scratch, err = os.MkdirTemp("", "remit-e2e-")
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -24,11 +24,7 @@ type habit struct {
 	fault.Habit
 	Name, Seen string // Seen names nodes that have the habit, "" where none is known
 
-	Beside bool // an honest node is configured as well
-	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
-	Lies   bool // about receipts: no payment may end before the lies do
-	Twins  bool // every payment is requested twice at once, so that some nonces are left to no-ops
-
+	Twins    bool // every payment is requested twice at once, so that some nonces are left to no-ops
 	TokenGas bool // only where gas is paid in the token: elsewhere it would hide the balance that pays gas
 }
 
@@ -55,10 +51,6 @@ var habits = []habit{
 	{Name: "3 calls a batch", Seen: "ApeChain's public endpoint; HTTP 413 as OP Mainnet's",
 		Habit: *fault.Batches(3, http.StatusRequestEntityTooLarge)},
 	{Name: "no batches", Seen: "gateways that forward single calls", Habit: *fault.Batches(1, http.StatusBadRequest)},
-	{Name: "receipts without logs", Seen: "Erigon (erigontech/erigon#19406)", Beside: true, Lies: true,
-		Habit: *fault.Receipts(func(r map[string]any) { r["logs"] = []any{} })},
-	{Name: "receipts with a wrong status", Seen: "Ethermint (cosmos/ethermint#282)", Beside: true, Lies: true,
-		Habit: *fault.Receipts(fault.Reverted)},
 	{Name: "one base fee instead of two", Seen: "Avalanche's coreth",
 		Habit: one(func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
 			a := ask(c)
@@ -89,8 +81,6 @@ var habits = []habit{
 		})},
 	{Name: "100 calls a second", Seen: "public endpoints meter each call of a batch", Habit: metered()},
 	{Name: rateLimited, Seen: "free plans", Habit: fewRequests()},
-	{Name: "every third request hangs", Seen: "a node whose disk or peer is stuck", Beside: true, Habit: everyThirdHangs()},
-	{Name: "one of two nodes down", Seen: "every provider, for hours", Beside: true, Gone: true, Habit: *fault.Down()},
 	{Name: "a placeholder for ether", Seen: "Tempo, \"EVM Differences\"", TokenGas: true,
 		Habit: one(func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
 			a := ask(c)
@@ -120,13 +110,6 @@ func fewRequests() fault.Habit {
 	requests, small := &bucket{rate: 20}, fault.Batches(3, http.StatusRequestEntityTooLarge)
 	return whole(func(w http.ResponseWriter, r *http.Request, calls []fault.Call) bool {
 		return !requests.take(1) && tooMany(w) || small.Whole(w, r, calls)
-	})
-}
-
-func everyThirdHangs() fault.Habit {
-	requests, hangs := new(atomic.Int64), fault.Hanging()
-	return whole(func(w http.ResponseWriter, r *http.Request, calls []fault.Call) bool {
-		return requests.Add(1)%3 == 0 && hangs.Whole(w, r, calls)
 	})
 }
 

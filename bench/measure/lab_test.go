@@ -1,6 +1,6 @@
 // Package measure_test holds the benchmarks of Remit: how fast it starts, pays, settles and tells merchants,
 // how much it asks of its services meanwhile, and whether it keeps its promises while it is broken. Each is one long measurement
-// and runs with -benchtime 1x, as `make bench` does. docs/performance.md explains them. TestNodes holds the promises on
+// and runs with -benchtime 1x, as `make bench` does. docs/performance.md explains them. BenchmarkNodes holds the promises on
 // nodes of other authors; see docs/chains.md.
 package measure_test
 
@@ -12,8 +12,6 @@ import (
 	"io"
 	"math"
 	"math/big"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,6 +29,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
@@ -115,27 +114,14 @@ func start(ctx context.Context, stderr io.Writer, until, path string, args ...st
 	return p, lines, err
 }
 
-// ownPort returns a TCP port that belongs to the test until it ends, even while no process listens
-// on it: a killed server's clients keep sending requests, and another listener in its place would
-// take them for its own. The port is below the ports that systems give to listeners on port 0
-// (32768 on Linux, 49152 by RFC 6335), and a UDP socket on it keeps other tests away.
+// ownPort returns a TCP port that belongs to the test until it ends, even while no process listens on it: a killed
+// server's clients keep sending requests, and another listener in its place would take them for its own.
 func ownPort(t testing.TB) int {
 	t.Helper()
-	for range 1000 {
-		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
-		lock, err := net.ListenPacket("udp", address)
-		if err != nil {
-			continue
-		}
-		if free, err := net.Listen("tcp", address); err == nil {
-			t.Cleanup(func() { _ = lock.Close() })
-			must.OK(t, free.Close())
-			return free.Addr().(*net.TCPAddr).Port
-		}
-		_ = lock.Close()
-	}
-	t.Fatal("no port from 20000 to 29999 is free")
-	return 0
+	port, mark, err := dynamotest.FreePort()
+	must.OK(t, err)
+	t.Cleanup(func() { _ = mark.Close() })
+	return port
 }
 
 // peak returns the most memory that a process has had, in MB, and 0 where the system has no /proc. The peak that

@@ -38,8 +38,7 @@ import (
 )
 
 var (
-	nodesFlag = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, arc, anvil, hardhat; empty for "+
-		"a short run on the embedded chain")
+	nodesFlag  = flag.String("nodes", "remit", "comma-separated nodes of the acceptance run: remit, arc, anvil, hardhat")
 	habitsFlag = flag.String("habits", "", "habits of the acceptance run, comma-separated and without commas of their own; empty for all")
 )
 
@@ -49,26 +48,25 @@ const settleWithin = 2 * time.Minute
 // rateLimited is the habit whose payments are all made before it begins.
 const rateLimited = "3 calls a batch, 20 requests a second"
 
-// TestNodes is the acceptance run: payments through nodes of several authors, each behind a gateway with one habit
+// BenchmarkNodes is the acceptance run: payments through nodes of several authors, each behind a gateway with one habit
 // after the other. Clients give up, ask twice and ask again; the server is killed twice with SIGKILL; one transaction
 // in ten gets lost; one block is replaced. In the end every payment that a client asked for is mined once, settled and
 // announced, with its hash, no wallet is paused and nothing is left over. Every tenth payment is a batch of 2 to 100
-// entries, through the contract that `remit batch deploy` makes.
-func TestNodes(t *testing.T) {
-	kinds, wanted := strings.Split(*nodesFlag, ","), strings.Split(*habitsFlag, ",")
-	if *nodesFlag == "" {
-		kinds, wanted = []string{"remit"}, []string{"3 calls a batch"}
-	}
-	dynamotest.Start(t) // before anything is built
+// entries, through the contract that `remit batch deploy` makes. docs/chains.md shows the runs.
+func BenchmarkNodes(t *testing.B) {
+	page, wanted := string(must.Get(os.ReadFile(root+"/docs/chains.md"))(t)), strings.Split(*habitsFlag, ",")
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
-	for _, kind := range kinds {
+	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		for _, h := range habits {
 			if h.TokenGas && kind != arc || wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {
 				continue
 			}
+			if !strings.Contains(page, "\n| "+h.Name+" ") {
+				t.Errorf("docs/chains.md has no row of %q", h.Name)
+			}
 			for tries, again := 1, true; again; tries++ {
 				again = false
-				t.Run(kind+"/"+h.Name, func(t *testing.T) {
+				t.Run(kind+"/"+h.Name, func(t *testing.B) {
 					begin := time.Now()
 					n, broken := accept(t, remit, kind, h)
 					found := slices.Concat(slices.Collect(maps.Values(broken))...)
@@ -94,14 +92,12 @@ const noNoop = "no nonce was left to a no-op"
 
 // accept pays through a node with a habit. It returns how many payments it asked
 // for, and the promises that were broken.
-func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string) {
+func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string) {
 	payments, wallets := 60, 2
-	switch {
-	case *nodesFlag == "":
-		payments = 30
-	case h.Name == "none":
+	switch h.Name {
+	case "none":
 		payments = 500
-	case h.Name == rateLimited:
+	case rateLimited:
 		payments, wallets = 200, 1
 	}
 	t.Logf("-seed=%d", *seed)
@@ -110,17 +106,8 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
 	honest := habits[0]
 	g := newGateway(t, n.facts.RPCURL, h)
-	file := filepath.Join(t.TempDir(), "wallets")
-	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
-	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4",
-		"--batch-contract", install.Address().String())
-	if h.Beside {
-		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
-	}
-	if h.Gone {
-		args = append(args, "--silent-after", "3s")
-	}
-	if h.Name == rateLimited || h.Lies || h.Gone {
+	args := append(n.flags(t), "--rpc", g.URL, "--batch-contract", install.Address().String())
+	if h.Name == rateLimited {
 		g.adopt(honest) // until the wallets pay batches
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // for the clients
@@ -133,9 +120,6 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	if err := v.enableBatches(ctx); err != nil {
 		v.breaks("batches by `remit batch`", "%v", err)
 		return payments, v.broken
-	}
-	if h.Lies || h.Gone {
-		g.adopt(h)
 	}
 	n.still(h.Name == rateLimited)
 	var load sync.WaitGroup
@@ -173,13 +157,9 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 		}
 	}
 	ctx = t.Context()
-	switch {
-	case h.Name == rateLimited:
+	if h.Name == rateLimited {
 		g.adopt(h)
 		n.still(false)
-	case h.Lies:
-		v.sufferLies(ctx)
-		g.adopt(honest)
 	}
 	must.OK(t, v.drain(ctx))
 	must.Get(v.audit(ctx, true))(t)
@@ -222,6 +202,11 @@ func (v *victim) enableBatches(ctx context.Context) error {
 			return err
 		}
 	}
+	return v.settled(ctx)
+}
+
+// settled returns when the tables hold nothing unfinished, or ctx ends.
+func (v *victim) settled(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if left, err := v.unfinished(ctx); err == nil && len(left) == 0 {
 			break
@@ -249,62 +234,23 @@ func (v *victim) answered() (n int) {
 	return n
 }
 
-// sufferLies waits until every payment is mined and long final, and holds that none ended wrongly.
-func (v *victim) sufferLies(ctx context.Context) {
-	for deadline := time.Now().Add(v.within); time.Now().Before(deadline); sleep(ctx, 200*time.Millisecond) {
-		if found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address)); err == nil && len(found) == v.entries() {
-			break
-		}
-	}
-	sleep(ctx, 5*time.Second) // ten blocks
-	for i := range v.orders {
-		if p, err := v.merchant.Get(ctx, v.answer(i)); err != nil || p.Status == "failed" ||
-			v.hooks.of(v.answer(i)).Type == "payment.failed" {
-			v.breaks("payments that a lie ended", "order-%d: %+v %v", i, p, err)
-		}
-	}
-}
-
-// entries returns how many transfers all payments ask for.
-func (v *victim) entries() (n int) {
-	for i := range v.orders {
-		n += v.size(i)
-	}
-	return n
-}
-
-// TestTableOfNodesIsWhole: docs/chains.md has a row for each habit, and a column for each node.
-func TestTableOfNodesIsWhole(t *testing.T) {
-	page := string(must.Get(os.ReadFile(root + "/docs/chains.md"))(t))
-	for _, h := range habits {
-		if !strings.Contains(page, "\n| "+h.Name+" ") {
-			t.Errorf("docs/chains.md has no row of %q: make nodes", h.Name)
-		}
-	}
-	for _, k := range nodeKinds {
-		if !strings.Contains(page, "| "+k.title+" |") {
-			t.Errorf("docs/chains.md has no column of %s", k.title)
-		}
-	}
-}
-
 // nodeKinds are the nodes that the acceptance run knows. Blocks are made when the run asks for one. Each command gets
 // a port and a chain id. Where gas is paid in the token, only the embedded chain can be a node: the others have a
 // balance of ether beside it.
 var nodeKinds = []struct {
-	name, title string
-	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
-	until       string                                         // beginning of the line that says it serves
-	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
-	tokenGas    bool
+	name     string
+	command  func(dir string, port int, id uint64) []string // nil for the embedded chain
+	until    string                                         // beginning of the line that says it serves
+	reorg    func(n *testNode) error                        // makes a block that is seen, and takes it back
+	tokenGas bool
 }{
-	{name: "remit", title: "embedded chain (go-ethereum)"},
-	{name: arc, title: "embedded chain, gas paid in the token", tokenGas: true},
-	{name: "anvil", title: "anvil 1.7.1", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
+	{name: "remit"},
+	{name: arc, tokenGas: true},
+	{name: "anvil", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id",
 			fmt.Sprint(id), "--no-mining"}
 	}},
-	{name: "hardhat", title: "Hardhat 2.29.0", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
+	{name: "hardhat", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
@@ -321,7 +267,7 @@ const funded = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff
 type testNode struct {
 	*ethclient.Client
 	facts   devnet.Facts
-	flags   []string // of the server
+	chain   []string // flags of the server
 	mine    func() error
 	reorg   func() error // makes a block that is seen, and replaces it
 	blocks  sync.Mutex   // held while blocks are made
@@ -341,7 +287,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
 				TokenGas: k.tokenGas, Now: time.Now}))(t)
 			if k.tokenGas {
-				n.flags = []string{"--chain", k.name}
+				n.chain = []string{"--chain", k.name}
 			}
 			t.Cleanup(func() { _ = c.Close() })
 			n.facts = must.Get(c.Facts(t.Context()))(t)
@@ -356,9 +302,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			n.facts.RPCURL, n.facts.ChainID = fmt.Sprint("http://127.0.0.1:", port), id
 			n.Client = must.Get(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
-			if n.reorg = func() error { return nil }; k.reorg != nil {
-				n.reorg = func() error { return k.reorg(n) }
-			}
+			n.reorg = func() error { return k.reorg(n) }
 			n.deploy(t, wallets)
 		}
 	}
@@ -377,6 +321,13 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 	})
 	t.Cleanup(mining.Wait) // before the node ends
 	return n
+}
+
+// flags returns those of a server on DynamoDB Local that pays from the node's wallets, all but its URL.
+func (n *testNode) flags(t testing.TB) []string {
+	file := filepath.Join(t.TempDir(), "wallets")
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
+	return append(n.chain, "--dynamodb", dynamotest.Start(t), "--wallet-file", file, "--confirmation-rule", "4")
 }
 
 // still sets whether blocks are made by themselves.

@@ -9,15 +9,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
@@ -208,20 +205,16 @@ func (o outcome) part(of int) time.Duration {
 	return o.times[(len(o.times)-1)*of/100].Round(10 * time.Millisecond)
 }
 
-// TestOneOfThree pays through three gateways of one node, the first of which has one bad habit after the other. To
+// BenchmarkOneOfThree pays through three gateways of one node, the first of which has one bad habit after the other. To
 // merchants that is as if it were honest: all payments are accepted and confirmed, at most twice as slow at the median
 // and three times at the 95th percentile, for fees at most twice as high.
-func TestOneOfThree(t *testing.T) {
+func BenchmarkOneOfThree(t *testing.B) {
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
-	if *nodesFlag == "" {
-		payOneOfThree(t, remit, "remit", fault.Habit{}, 0, 6)
-		return
-	}
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		honest := map[time.Duration]outcome{} // by how slow all nodes are
-		pay := func(t *testing.T, name string, habit fault.Habit, slowly time.Duration) (o outcome) {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				o = payOneOfThree(t, remit, kind, habit, slowly, 120)
+		pay := func(name string, habit fault.Habit, slowly time.Duration) (o outcome) {
+			t.Run(kind+"/"+name, func(t *testing.B) {
+				o = payOneOfThree(t, remit, kind, habit, slowly)
 				say("%s, %s: %s", kind, name, o)
 				if usual, known := honest[slowly]; len(o.refused)+len(o.open) > 0 {
 					t.Errorf("%s: %.300q %.300q", o, o.refused[:min(1, len(o.refused))], o.open[:min(1, len(o.open))])
@@ -237,15 +230,16 @@ func TestOneOfThree(t *testing.T) {
 				continue
 			}
 			if _, known := honest[row.slow]; !known {
-				honest[row.slow] = pay(t, fmt.Sprint("all honest, and slow by ", row.slow), slow(row.slow), row.slow)
+				honest[row.slow] = pay(fmt.Sprint("all honest, and slow by ", row.slow), slow(row.slow), row.slow)
 			}
-			pay(t, row.name, row.habit, row.slow)
+			pay(row.name, row.habit, row.slow)
 		}
 	}
 }
 
-// payOneOfThree makes payments through three gateways, of which one has a habit and the others are slow.
-func payOneOfThree(t *testing.T, remit, kind string, bad fault.Habit, slowly time.Duration, payments int) (o outcome) {
+// payOneOfThree makes 120 payments through three gateways, of which one has a habit and the others are slow.
+func payOneOfThree(t *testing.B, remit, kind string, bad fault.Habit, slowly time.Duration) (o outcome) {
+	const payments = 120
 	ctx := t.Context()
 	v := newVictim(t, "one-of-three-"+kind)
 	n := startNode(t, v.log.Writer(), kind, 2)
@@ -255,9 +249,7 @@ func payOneOfThree(t *testing.T, remit, kind string, bad fault.Habit, slowly tim
 		must.OK(t, n.mine())
 	}
 	n.blocks.Unlock()
-	file := filepath.Join(t.TempDir(), "wallets")
-	must.OK(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
-	args := append(n.flags, "--dynamodb", dynamotest.Start(t), "--wallet-file", file, "--confirmation-rule", "4")
+	args := n.flags(t)
 	for _, habit := range []fault.Habit{bad, slow(slowly), slow(slowly)} {
 		g := &fault.Gateway{Node: n.facts.RPCURL}
 		g.Habit.Store(&habit)

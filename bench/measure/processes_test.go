@@ -30,6 +30,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -124,14 +125,13 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 }
 
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
-// API for its first event, and its size, beside those of a function that does nothing. Each has the environment and the
-// memory of template.yaml; cpu-ms is its processor time, which takes as much longer as the memory brings less of a core.
+// API for its first event, and its size, beside those of a function that does nothing. Each has the environment of
+// template.yaml.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
 		env               []string
-		memory            float64
-		init, cpu         []float64 // milliseconds
+		init              []float64 // milliseconds
 	}
 	template := readTemplate(b)
 	var flags []string // for Lambda, from the Makefile
@@ -139,11 +139,11 @@ func BenchmarkColdstart(b *testing.B) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
 	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no",
-		env: template.environment(b, ""), memory: template.memory(b, "")}}
+		env: template.environment(b, "")}}
 	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
-		f.env, f.memory = template.environment(b, f.name), template.memory(b, f.name)
+		f.env = template.environment(b, f.name)
 		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
 			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
 			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
@@ -161,14 +161,15 @@ func BenchmarkColdstart(b *testing.B) {
 	}))
 	defer api.Close()
 	defer close(over)
-	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
+	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128 AWS_ACCESS_KEY_ID=bench " +
+		"AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
 		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
 	// In turns, so that other work of the machine slows all alike. The first round
 	// brings the files into memory and does not count.
 	for round := range 1 + pick(15, 3) {
 		for _, f := range all {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}
-			cmd.Env = append(slices.Concat(lambda, f.env), fmt.Sprint("AWS_LAMBDA_FUNCTION_MEMORY_SIZE=", f.memory))
+			cmd.Env = slices.Concat(lambda, f.env)
 			cmd.Stderr, cmd.Stdout = said, said
 			born := time.Now()
 			must.OK(b, cmd.Start())
@@ -178,7 +179,6 @@ func BenchmarkColdstart(b *testing.B) {
 				_ = cmd.Wait() // killed
 				if round > 0 {
 					f.init = append(f.init, millis(at.Sub(born)))
-					f.cpu = append(f.cpu, millis(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()))
 				}
 			case <-time.After(20 * time.Second):
 				_ = cmd.Process.Kill()
@@ -198,7 +198,6 @@ func BenchmarkColdstart(b *testing.B) {
 		must.OK(b, z.Close())
 		emit(b, "function="+f.name+"/chain="+f.chain,
 			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-				"memory-MB": f.memory, "cpu-ms": quantile(f.cpu, 0.5), "cpu-ms-at-memory": quantile(f.cpu, 0.5) * max(1, wholeCore/f.memory),
 				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
@@ -440,4 +439,63 @@ func BenchmarkGas(b *testing.B) {
 			})
 		}
 	}
+}
+
+// A template is template.yaml, as far as it sets functions' environments.
+type template struct {
+	Parameters map[string]struct {
+		Default string `yaml:"Default"`
+	} `yaml:"Parameters"`
+	Globals struct {
+		Function yaml.Node `yaml:"Function"`
+	} `yaml:"Globals"`
+	Resources map[string]struct {
+		Properties yaml.Node `yaml:"Properties"`
+	} `yaml:"Resources"`
+}
+
+func readTemplate(b *testing.B) (t template) {
+	must.OK(b, yaml.Unmarshal(must.Get(os.ReadFile(root+"/template.yaml"))(b), &t))
+	return t
+}
+
+// environment has a function's variables and the global ones; "" has these alone.
+func (t template) environment(b *testing.B, function string) (env []string) {
+	name, all := "", map[string]yaml.Node{} // of create-api-key: CreateApiKeyFunction
+	for word := range strings.SplitSeq(function, "-") {
+		if word != "" {
+			name += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	for _, node := range []yaml.Node{t.Globals.Function, t.Resources[name+"Function"].Properties} {
+		p := struct {
+			Environment struct {
+				Variables map[string]yaml.Node `yaml:"Variables"`
+			} `yaml:"Environment"`
+		}{}
+		if p.Environment.Variables = all; node.Kind != 0 {
+			must.OK(b, node.Decode(&p))
+		}
+	}
+	for name, node := range all {
+		env = append(env, fmt.Sprint(name, "=", t.value(node)))
+	}
+	return env
+}
+
+// value is a node's in a stack of the defaults; "bench" stands for a name that AWS gives.
+func (t template) value(node yaml.Node) string {
+	p, isParameter := t.Parameters[node.Value]
+	switch {
+	case node.Kind == yaml.ScalarNode && strings.HasPrefix(node.Tag, "!!"):
+		return node.Value
+	case node.Tag == "!Ref" && isParameter:
+		return p.Default
+	case node.Tag == "!If": // the defaults take the second branch, but for tables and secrets of the stack's own
+		if other := t.value(*node.Content[2]); other != "" {
+			return other
+		}
+		return t.value(*node.Content[1])
+	}
+	return "bench"
 }

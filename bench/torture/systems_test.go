@@ -86,13 +86,13 @@ func plain(t testing.TB, chain *devnet.Chain, rpc, table string) System {
 	return System{
 		Name: "FastAPI and web3.py" + map[string]string{"yes": ", with a table of keys"}[table],
 		Start: func() (string, func()) {
-			free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-			address := free.Addr().String()
-			_, port, _ := net.SplitHostPort(address)
-			must.OK(t, free.Close())
+			port, mark, err := dynamotest.FreePort()
+			must.OK(t, err)
+			t.Cleanup(func() { _ = mark.Close() })
+			address := fmt.Sprint("127.0.0.1:", port)
 			p := must.Get(localtest.Launch(context.WithoutCancel(t.Context()), t.Output(), "env", "RPC_URL="+rpc,
 				"PRIVATE_KEY="+chain.Wallets()[0].PrivateKey(), "TOKEN="+chain.Token().Contract.String(), "TABLE="+table, "DATABASE="+database,
-				python, "-m", "uvicorn", "plain:app", "--port", port, "--log-level", "critical"))(t)
+				python, "-m", "uvicorn", "plain:app", "--port", fmt.Sprint(port), "--log-level", "critical"))(t)
 			t.Cleanup(p.Kill)
 			for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 				if open, err := net.Dial("tcp", address); err == nil {

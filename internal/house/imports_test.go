@@ -13,7 +13,7 @@ import (
 // floors are all packages, from the ground up: each imports only packages of the floors below it, and so never its
 // neighbours. Tests may import anything, since nothing imports them.
 var floors = []string{
-	"strictjson token sdk/go must model house tools tools/mutate tools/verdict tools/words",
+	"strictjson token sdk/go must model house tools tools/mutate tools/verdict",
 	"settings disburser apikey webhook tabletest tooltest", // webhooks and keys know nothing of payments
 	"chain disburser/install recipient webhook/guard dynamotest guidetest",
 	"payment stack ethrpc",
@@ -48,7 +48,7 @@ var onlyIn = map[string]string{
 	"github.com/ethereum/": "devnet ethrpc keyring",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",
-	"os/exec":                "tools/mutate tools/verdict tools/words",
+	"os/exec":                "tools/mutate tools/verdict",
 	"github.com/alecthomas/": "operator",
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -11,30 +12,13 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// TestMutate: each statement has the mutants that are listed below it, and the source with all of them in it is Go.
+// TestMutate: each body of a function has the mutants that its table lists, and the source with all of them in it is Go.
 func TestMutate(t *testing.T) {
-	for body, want := range map[string]string{
-		"return a < b":  "turned: a < b; boundary moved: a < b",
-		"return a == b": "turned: a == b",
-		"if a >= b && ok { n++ }": "left out: if a >= b && ok { n++ }; turned: a >= b; boundary moved: a >= b; negated: " +
-			"ok; left out: n++",
-		"if !(ok) { f() } else { g() }":        "left out: f(); left out: g()",
-		"if !ok { return }":                    "left out: if !ok { return }; negated: ok",
-		"x := f(func() bool { return false })": "negated: false",
-		"x, y = 1, 2":                          "left out: x, y = 1, 2",
-		"for i := 0; i < n; i++ { break }": "left out: for i := 0; i < n; i++ { break }; turned: i < n; boundary moved: i < n; " +
-			"left out: break",
-		"for range n { f() }":             "left out: for range n { f() }; left out: f()",
-		"switch { case ok, a != b: f() }": "negated: ok; turned: a != b; left out: f()",
-		"switch a { case b: f() }":        "left out: f()",
-		"defer f()":                       "left out: defer f()",
-		"mu.Lock(); defer mu.Unlock(); p.Log.Info(1); panic(2)": "",
-		"const yes = 1 < 2":                              "",
-		"if a < b { p.Log.Info(1) }":                     "",
-		"switch { case ok: f(); fallthrough; default: }": "negated: ok; left out: f()",
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		body := c.Name
 		text, mutants, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\t"+body+"\n}\n", 7)
 		must.OK(t, err)
 		var names []string
@@ -44,13 +28,13 @@ func TestMutate(t *testing.T) {
 				t.Errorf("%s: mutant %d is not made in %s", body, m.id, text)
 			}
 		}
-		if got := strings.Join(names, "; "); got != want {
-			t.Errorf("%s: the mutants are %q, want %q", body, got, want)
+		if got := cmp.Or(strings.Join(names, "; "), "none"); got != c.Want {
+			t.Errorf("the mutants are %q, want %q", got, c.Want)
 		}
 		if _, err := parser.ParseFile(token.NewFileSet(), "f.go", text, 0); err != nil {
 			t.Errorf("%s becomes %s: %v", body, text, err)
 		}
-	}
+	})
 }
 
 // TestJudge: survivors and reasons must be the same mutants.

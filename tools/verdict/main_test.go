@@ -2,15 +2,8 @@ package main
 
 import (
 	"cmp"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 func TestVerdict(t *testing.T) {
@@ -74,45 +67,5 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%v, printed:\n%swant:\n%s", err, said, row.want)
 			}
 		})
-	}
-}
-
-// TestPackagesOfTestAll: make test-all runs every package that has tests and starts a goroutine, or
-// that has a test that may need a tool. make test runs every package, and so the unraced tests: none is
-// in a file that asks for a tool.
-func TestPackagesOfTestAll(t *testing.T) {
-	t.Chdir("../..")
-	patterns := []string{"./...", "./e2e/...", "./bench/...", "./sdk/go/..."}
-	every, some := must.Get(list(patterns, false))(t), must.Get(list(patterns, true))(t)
-	if len(some) < 20 || len(some) >= len(every) {
-		t.Errorf("%d of %d packages", len(some), len(every))
-	}
-	missing := slices.Clone(unraced)
-	for _, pkg := range every {
-		starts := ""
-		files := must.Get(filepath.Glob(filepath.Join(short(pkg), "*.go")))(t)
-		for _, file := range files {
-			asks := false
-			ast.Inspect(must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t), func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.ImportSpec:
-					asks = asks || strings.HasSuffix(n.Path.Value, `/tooltest"`)
-				case *ast.GoStmt:
-					starts = file
-				case *ast.FuncDecl:
-					missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name.Name && !asks })
-				}
-				return true
-			})
-			if asks {
-				starts = file
-			}
-		}
-		if starts != "" && !slices.Contains(some, pkg) {
-			t.Errorf("make test-all leaves out %s, in spite of %s", pkg, starts)
-		}
-	}
-	if len(missing) > 0 {
-		t.Errorf("make test has no %v", missing)
 	}
 }

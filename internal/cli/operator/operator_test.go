@@ -10,10 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
@@ -197,5 +200,19 @@ func TestSocketOfAnother(t *testing.T) {
 	if err := operator.Forward(t.Context(), "http://127.0.0.1:1", []string{"deny", "list"}, io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "not a directory of yours alone") {
 		t.Errorf("Forward: %v", err)
+	}
+}
+
+// TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of these, which only read.
+func TestEveryChangeAsks(t *testing.T) {
+	const readers = " audit audit-log deny.list doctor export keys.list merchants.list merchants.show payment.show proposals " +
+		"rails.list settings.history settings.show wallet.list webhooks.failed "
+	parser := must.Get(kong.New(new(operator.Commands)))(t)
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := strings.ReplaceAll(leaf.Path(), " ", ".")
+		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")
+		if reads := strings.Contains(readers, " "+name+" "); reads == changes {
+			t.Errorf("remit %s: is a change.Command: %t; listed as a reader: %t", name, changes, reads)
+		}
 	}
 }

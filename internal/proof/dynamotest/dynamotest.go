@@ -157,7 +157,7 @@ func find(t testing.TB) (java, jars string) {
 
 // run starts Java and returns when it answers. An error means it is not running.
 func run(ctx context.Context, java, jars string) (p *process, err error) {
-	port, mark, err := freePort()
+	port, mark, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -228,9 +228,10 @@ func ready(ctx context.Context, endpoint string) error {
 	return resp.Body.Close()
 }
 
-// freePort returns a port on which nothing listens, and a mark by which other test binaries know that it is taken: they
-// start at the same time, and Java binds its port seconds later. The system gives no port below 32768 to others.
-func freePort() (port int, mark net.PacketConn, err error) {
+// FreePort returns a port on which nothing listens, and a mark by which other test binaries know that it is taken: they
+// start at the same time, and Java binds its port seconds later, a killed server again. The system gives no port below
+// 32768 to others.
+func FreePort() (port int, mark net.PacketConn, err error) {
 	for range 100 {
 		port = 10_000 + rand.IntN(22_000)
 		at := "127.0.0.1:" + strconv.Itoa(port)

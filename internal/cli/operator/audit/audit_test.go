@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // audited is the answer of remit audit --json, as far as tests read it.
@@ -123,22 +124,11 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%v: nothing", args)
 		}
 	}
-	for line, want := range map[string]string{
-		"audit --from noon":                          `"noon" is not a block or a time; use a number, or a time such as 2026-01-31T18:30:00Z`,
-		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is in the future",
-		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
-		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
-		"recover --since 0":                          "up to 128 transactions that move nothing",
-		"recover --since 0 --window 127":             "up to 128 transactions",
-		"recover --since 0 --window 129":             "up to 129 transactions",
-		"recover --yes --since 2026-01-03":           "is not a block or a time",
-		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
-		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is in the future",
-	} {
-		if out, err := l.Run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		if out, err := l.Run(nil, strings.Fields(c.Name)...); err == nil || !strings.Contains(err.Error(), c.Want) {
+			t.Errorf("%v, want %q\n%s", err, c.Want, out)
 		}
-	}
+	})
 }
 
 // TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and is an error.

@@ -17,7 +17,9 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -25,6 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
@@ -168,29 +171,15 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")
-	for check, want := range map[string]string{
-		"closed":               "BAD A main network and Environment=prod move real money",
-		"reserved concurrency": "BAD the parameter Size is sandbox",
-		"rails":                "BAD the RPC secret has nodes of chain [8 10], of which there is no rail",
-		"registry":             "BAD the keys of [" + id(5).Address.String() + "] are stored, and the wallets not registered",
-		"wallet 0x01000000":    "BAD holds 0 ether",
-		"wallet 0x02000000":    "BAD wallet is paused: theft",
-		"wallet 0x03000000":    "9 mined, next nonce 8",
-		"wallet 0x06000000":    "BAD holds 0 ether",
-		"own wallets": "BAD payments of merchant mer_6 wait: no wallet of its own can pay\n" +
-			"payments of merchant mer_7 wait: no wallet of its own can pay\npayments of merchant mer_8 wait: no wallet of its own can pay",
-		"allowance 0x01000000": "BAD the batch contract may take nothing",
-		"batch contract":       "no such method",
-		"keys in KMS": "BAD arn:aws:iam::1:role/b, arn:aws:iam::1:role/c, arn:aws:iam::1:role/d may not sign for " +
-			id(1).Address.String(),
-		"tables":                  "cannot be restored to a point in time",
-		"replicas of the secrets": "BAD nodes is not in eu-west-1",
-		"alarms":                  "BAD in alarm: remit-B",
-	} {
-		if got := found[check]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", check, got, want)
-		}
+	words := map[string]string{}
+	for n := range byte(10) {
+		words[fmt.Sprint("wallet ", n)] = id(n).Address.String()
 	}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if got := found[c.Name]; !strings.HasPrefix(got, "BAD") || !strings.Contains(got, c.Want) {
+			t.Errorf("%q, want %q", got, c.Want)
+		}
+	})
 	if strings.Count(found["own wallets"], "mer_") != 3 {
 		t.Errorf("own wallets: %s", found["own wallets"])
 	}
@@ -221,4 +210,71 @@ func TestDoctorFindsARailThatHoldsOthers(t *testing.T) {
 	is("BAD rail " + second.Coin().String() + ": its payments may be missing")
 	must.OK(t, tables.Payments.SetCompared(t.Context(), second.Coin(), ran))
 	is("none holds the others")
+}
+
+// TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other check sees.
+func TestDoctorAsksEveryNode(t *testing.T) {
+	words := map[string]string{"missing": `"error":{"code":-32000,"message":"missing trie node"}`,
+		"another block": operatortest.Block("2"), "eighteen": operatortest.Word(18)}
+	own, _ := chains.Of(8453)
+	contract := must.Get(token.ParseAddress(own.USDC))(t)
+	config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		faults := operatortest.Node{}
+		for answer := range strings.SplitSeq(c.In[0], " & ") {
+			method, text, _ := strings.Cut(answer, " = ")
+			faults[method] = text
+		}
+		good, bad := httptest.NewServer(operatortest.WellNode(nil)), httptest.NewServer(operatortest.WellNode(faults))
+		defer good.Close()
+		defer bad.Close()
+		found := examine(t, operatortest.Empty(t, config, good.URL, bad.URL))[c.In[1]]
+		want, finding := strings.CutPrefix(c.Want, "!")
+		if got := fmt.Sprint(found); found.OK == finding || !strings.Contains(got, want) {
+			t.Errorf("%s, want %q", got, c.Want)
+		}
+	})
+}
+
+func TestDoctorKnowsProviders(t *testing.T) {
+	for urls, ok := range map[string]bool{
+		"http://127.0.0.1:1/a http://127.0.0.1:2/a":                    true,
+		"http://127.0.0.1:1/a http://127.0.0.1:1/b":                    false,
+		"http://base.provider.invalid/a http://eth.provider.invalid/b": false,
+		"http://base.one.invalid/a http://base.two.invalid/a":          true,
+		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
+	} {
+		found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, strings.Fields(urls)...))
+		if found["providers"].OK != ok {
+			t.Errorf("%s: %+v", urls, found["providers"])
+		}
+	}
+}
+
+// TestDoctorFindsABadURL, and names its chain.
+func TestDoctorFindsABadURL(t *testing.T) {
+	found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1", "k3y"))["nodes agree"]
+	if found.OK || !strings.Contains(found.Saw, "urls[1] of chain 1337") || strings.Contains(found.Saw, "k3y") {
+		t.Errorf("%+v", found)
+	}
+}
+
+type finding struct {
+	Check, Saw, Do string
+	OK             bool
+}
+
+// examine examines a stack in this process and returns its findings by check.
+func examine(t *testing.T, stack *deployed.Local, args ...string) map[string]finding {
+	t.Helper()
+	out, failed := operatortest.Local(t.Context(), stack, append([]string{"doctor", "--json"}, args...)...)
+	var findings []finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil {
+		t.Fatalf("%v: %s, %v", err, out, failed)
+	}
+	byCheck := map[string]finding{}
+	for _, f := range findings {
+		byCheck[f.Check] = f
+	}
+	return byCheck
 }

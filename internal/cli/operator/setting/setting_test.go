@@ -22,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestSettings changes the settings of a live stack. A refused change has no effect.
@@ -72,16 +73,14 @@ func TestApply(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Parameters["AlarmTopicArn"] = "arn:aws:sns:us-east-1:1:alarms"
 	file := filepath.Join(t.TempDir(), "settings")
-	apply := func(changes ...string) string {
+	apply := func(change string) string {
 		t.Helper()
 		text := "# settings\n\nChainId=84532\nTokenAddress=" + operatortest.Rail().Token.Contract.String() +
 			"\nTokenSymbol=USDC\nTokenDecimals=6\nNetwork=base-sepolia\nConfirmationRule=\nQuorum=\nBlockTime=0s\nTokenLow=0\n" +
 			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nApproveAbove=\nRequireIdempotencyKey=true\nSanctionsList=\n" +
 			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n"
-		for _, c := range changes {
-			was, is, _ := strings.Cut(c, " -> ")
-			text = strings.Replace(text, was+"\n", is+"\n", 1)
-		}
+		was, is, _ := strings.Cut(change, " ->")
+		text = strings.Replace(text, was+"\n", strings.TrimSpace(is)+"\n", 1)
 		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		return "settings apply --yes " + file
 	}
@@ -91,32 +90,19 @@ func TestApply(t *testing.T) {
 		must.Get(dynamotest.Client(t).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: aws.String("operator-payments"), Key: key,
 			UpdateExpression: aws.String("REMOVE #v.DailyLimit"), ExpressionAttributeNames: map[string]string{"#v": "values"}}))(t)
 	}
-	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
-	step("a rail", "rails add 84532 --yes AmountMinimum=1 AmountMaximum=100 RequireIdempotencyKey=true RefillToken=1,2,3", "version 1")
-	step("a file that lacks a name", apply("DailyLimit=0 -> "), "!lacks DailyLimit; add every setting")
-	step("a file that has more", apply("Memo=on -> Memo=on\nMore=1"), `!there is no setting "More"`)
-	step("a file that has a name twice", apply("Memo=on -> Memo=on\nMemo=off"), `!"Memo=off": give each setting once`)
-	step("a line that is no setting", apply("Memo=on -> Memo: on"), "!as NAME=VALUE")
-	step("a bad value", apply("Memo=on -> Memo=maybe"), "!nothing was changed: Memo:")
-	step("the first", apply(), "settings of usdc@base-sepolia: version 2")
-	step("the same", apply(), "nothing changes")
-	step("another", apply("DailyLimit=0 -> DailyLimit=500"), "settings of usdc@base-sepolia: version 3\n")
-	step("a change by hand", "settings set --yes DailyLimit=400 --reason=theft", "version 4")
-	step("is not undone", apply(), `!"theft"; change the file to match, or set them back with remit settings set`)
-	spoil()
-	step("nor if it is damaged", apply(), `!"theft"; change the file to match`)
-	step("and damage is not changed one by one", "settings set --yes NonceWindow=3", "!use remit settings apply FILE to write all of them")
-	step("but written whole", apply("DailyLimit=0 -> DailyLimit=400"), "version 5")
+	tabletest.Run(t, nil, func(_ *testing.T, c tabletest.Case) {
+		line, damages := strings.CutPrefix(c.In[0], "spoil; ")
+		if damages {
+			spoil()
+		}
+		if change, applies := strings.CutPrefix(line, "apply"); applies {
+			line = apply(strings.TrimSpace(change))
+		}
+		a.Steps([][3]string{{c.Name, line, c.Want}})
+	})
 	if want := "damaged settings of usdc@base-sepolia were replaced"; !strings.Contains(strings.Join(a.Published, ""), want) {
 		t.Errorf("published %q, want %s", a.Published, want)
 	}
-	step("then pipelines go on", apply("NonceWindow=0 -> NonceWindow=3"), "version 6")
-	step("a change by hand", "settings set --yes NonceWindow=2", "version 7")
-	step("that is set back", "settings set --yes NonceWindow=3", "version 8")
-	step("is the pipeline's again", apply("NonceWindow=0 -> NonceWindow=1"), "version 9")
-	step("a change by hand", "settings set --yes NonceWindow=2", "version 10")
-	step("that the file follows", apply("NonceWindow=0 -> NonceWindow=2"), "version 11")
-	step("is the pipeline's too", apply("NonceWindow=0 -> NonceWindow=1"), "version 12")
 }
 
 // TestAddALostRail: its chain has nodes, so these tables may have lost its payments, even if no run has found that out yet.

@@ -28,6 +28,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -303,48 +304,28 @@ func (unheard) Publish(context.Context, webhook.Event) error               { ret
 // TestAllowanceIsForTheContractAlone: none is given unless each node has the contract's
 // code. An allowance is ended all the same.
 func TestAllowanceIsForTheContractAlone(t *testing.T) {
-	ours := fmt.Sprintf(`"result":"0x%x"`, disburser.Code())
+	own, wallet := install.Address().String(), "0x1111111111111111111111111111111111111111"
 	deployer := fmt.Sprintf(`"result":"0x%x"`, install.DeployerCode())
-	own := install.Address().String()
-	at := func(code string) operatortest.Node {
+	has := func(code string) operatortest.Node {
 		return operatortest.Node{"eth_getCode " + own: code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
 	}
-	const approve, deploy = "batch approve --yes --key a 0x1111111111111111111111111111111111111111 --amount ",
-		"batch deploy --yes --key a 0x1111111111111111111111111111111111111111"
-	const passed = "no key for wallet 0x1111111111111111111111111111111111111111"
-	for _, c := range []struct {
-		why, line     string
-		first, second operatortest.Node
-		want          string
-	}{
-		{"both have it", approve + "5", at(ours), at(ours), passed},
-		{"any amount too", approve + "unlimited", at(ours), at(ours), passed},
-		{"one has another contract", approve + "5", at(ours), at(`"result":"0x6001"`), "has other code at " + own},
-		{"one does not say what is allowed", approve + "0", at(ours),
-			operatortest.Node{"eth_call": `"error":{"code":-32000,"message":"header not found"}`}, "header not found"},
-		{"one does not say", approve + "5", at(ours), at(`"error":{"code":-32000,"message":"missing trie node"}`), "missing trie node"},
-		{"one is behind", approve + "5", at(ours), at(`"result":"0x"`), "nodes disagree"},
-		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`),
-			"run remit batch deploy first, since nothing was approved"},
-		{"an allowance is always ended", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
-		{"an amount that is none", approve + "much", at(ours), at(ours), "use whole tokens above zero"},
-		{"it is made once", deploy, at(ours), at(ours), "settings set --rail 1 BatchContract=" + own},
-		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "has other code at"},
-		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
-		{"nor with another in its place", deploy, operatortest.Node{"eth_getCode": `"result":"0x6001"`,
-			"eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "has other code at"},
-		{"with it by a wallet", deploy, operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`},
-			operatortest.Node{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
-	} {
-		one, two := httptest.NewServer(operatortest.WellNode(c.first)), httptest.NewServer(operatortest.WellNode(c.second))
+	nodes := map[string]operatortest.Node{"ours": has(fmt.Sprintf(`"result":"0x%x"`, disburser.Code())), "other": has(`"result":"0x6001"`),
+		"none": has(`"result":"0x"`), "silent": has(`"error":{"code":-32000,"message":"missing trie node"}`),
+		"blind":          {"eth_call": `"error":{"code":-32000,"message":"header not found"}`},
+		"other deployer": {"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
+		"deployer":       {"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}}
+	words := map[string]string{"own": own, "approve": "batch approve --yes --key a " + wallet + " --amount",
+		"deploy": "batch deploy --yes --key a " + wallet, "passed": "no key for wallet " + wallet}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		one, two := httptest.NewServer(operatortest.WellNode(nodes[c.In[1]])), httptest.NewServer(operatortest.WellNode(nodes[c.In[2]]))
+		defer one.Close()
+		defer two.Close()
 		config := stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6}}
-		out, err := operatortest.Local(t.Context(), operatortest.Empty(t, config, one.URL, two.URL), strings.Fields(c.line)...)
-		if !strings.Contains(fmt.Sprint(out, err), c.want) {
-			t.Errorf("%s: %s, %v, want %q", c.why, out, err, c.want)
+		out, err := operatortest.Local(t.Context(), operatortest.Empty(t, config, one.URL, two.URL), strings.Fields(c.In[0])...)
+		if !strings.Contains(fmt.Sprint(out, err), c.Want) {
+			t.Errorf("%s, %v, want %q", out, err, c.Want)
 		}
-		one.Close()
-		two.Close()
-	}
+	})
 }
 
 // TestBatchCall gives an allowance, and reads the text before it and after each end of it.
