@@ -96,6 +96,69 @@ func (p *process) set(change func(*settings.Settings)) {
 	p.d.Forget()
 }
 
+// An answer is a process's answer to a request.
+type answer struct {
+	dispatch.Result
+	err  error
+	p    *process
+	what string
+}
+
+// ask sends asked, changed, under a key.
+func (p *process) ask(key string, changes ...func(*payment.Request)) answer {
+	r := asked
+	r.IdempotencyKey = key
+	for _, change := range changes {
+		change(&r)
+	}
+	return p.request(r)
+}
+
+func (p *process) request(r payment.Request) answer {
+	result, err := p.d.Send(p.T.Context(), r)
+	return answer{Result: result, err: err, p: p}
+}
+
+// move gives an operator's order, which moves 50 tokens of the first wallet unless it says otherwise.
+func (p *process) move(change func(*dispatch.Transfer)) answer {
+	t := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+	if change != nil {
+		change(&t)
+	}
+	made, err := p.d.Move(p.T.Context(), t)
+	return answer{Result: dispatch.Result{Payment: made}, err: err, p: p}
+}
+
+// is fails the test unless the answer is a payment, or the error want and none.
+func (a answer) is(what string, want error) answer {
+	a.p.T.Helper()
+	if a.what = what; !errors.Is(a.err, want) || (a.err == nil) != (a.Payment.ID != "") ||
+		errors.Is(a.err, dispatch.ErrUnavailable) && errors.Is(a.err, dispatch.ErrInProgress) {
+		a.p.T.Errorf("%s: answered %+v, %v, want %v, after %v", what, a.Result, a.err, want, a.p.Calls)
+	}
+	return a
+}
+
+// by fails the test unless a wallet pays.
+func (a answer) by(wallet token.Address) answer {
+	a.p.T.Helper()
+	if a.Payment.Wallet != wallet {
+		a.p.T.Errorf("%s: paid by %s, want %s, after %v", a.what, a.Payment.Wallet, wallet, a.p.Calls)
+	}
+	return a
+}
+
+// without fails the test if a call was made.
+func (a answer) without(calls ...string) answer {
+	a.p.T.Helper()
+	for _, call := range calls {
+		if a.p.Did(call) {
+			a.p.T.Errorf("%s: %s was called: %v", a.what, call, a.p.Calls)
+		}
+	}
+	return a
+}
+
 // pay sends asked.
 func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
 
