@@ -176,8 +176,7 @@ func TestANonceIsNoLicence(t *testing.T) {
 	anew := func(p *process) error {
 		stored := p.stored()
 		p.Must(p.Tables.Discard(t.Context(), stored))
-		_, _, err := p.Tables.Create(t.Context(), payment.New(stored.ID, asked, stored.Token, "", p.Now()).AssignedTo(first, stored.Tx))
-		return err
+		return create(p, payment.New(stored.ID, asked, stored.Token, "", p.Now()).AssignedTo(first, stored.Tx))
 	}
 	for name, test := range map[string]script{
 		"begun anew": {"Commit#1": anew},
