@@ -159,20 +159,10 @@ func (a answer) without(calls ...string) answer {
 	return a
 }
 
-// pay sends asked.
-func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
-
 // open opens a wallet that can pay.
 func (p *process) open(a token.Address) {
 	p.Must(p.Tables.Open(context.Background(),
 		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
-}
-
-// send sends asked under another key.
-func (p *process) send(key string) (dispatch.Result, error) {
-	r := asked
-	r.IdempotencyKey = key
-	return p.d.Send(p.T.Context(), r)
 }
 
 // stored is the payment that answers asked, as it is stored; zero when none is.

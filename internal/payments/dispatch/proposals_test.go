@@ -403,13 +403,6 @@ func TestTheGuardOfARelease(t *testing.T) {
 	if d.run(); d.released != 1 || must.Get(d.Tables.Proposal(t.Context(), named.Payment.ID))(t).Status() != proposal.StatusReleased {
 		t.Errorf("it names the similar one: %d released", d.released)
 	}
-	d = newDesk(t, breaks("Reserve#1", "Payment#1"))
-	must.Get(d.propose(free, limited))(t)
-	d.run()
-	d.Pass(10 * time.Minute)
-	if d.ask("other", guarded).is("beside a begun release", dispatch.ErrSimilarPending); d.read().Payment.State != payment.Prepared {
-		t.Errorf("another guarded request discards a begun release, after %v", d.Calls)
-	}
 }
 
 // TestPropose judges the order of what is wrong.

@@ -362,36 +362,23 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 	pending := dispatch.ErrSimilarPending
 	for name, test := range map[string]struct {
 		since time.Duration
-		calls []string
 		does  script
 		want  error
 	}{
-		"its request may live":         {handlerLife - time.Millisecond, unreserved, nil, pending},
-		"its request is dead":          {handlerLife, unreserved, nil, nil},
-		"it has a nonce":               {time.Hour, []string{"Sign#1"}, nil, pending},
-		"a second later than its time": {guardTime + time.Second, []string{"Sign#1"}, nil, pending},
-		"its wallet cannot be read":    {handlerLife, unreserved, breaks("Wallet#1"), dispatch.ErrUnavailable},
-		"its discard is unknown":       {handlerLife, unreserved, breaks("Discard#1"), dispatch.ErrUnavailable},
-		"its guard cannot be read":     {handlerLife, unreserved, breaks("Guard#2"), dispatch.ErrUnavailable},
-		"it cannot be read":            {handlerLife, unreserved, breaks("Payment#2"), dispatch.ErrUnavailable},
-		"remit recover holds its wallet": {handlerLife, unreserved, script{"Guard#2": func(p *process) error {
-			return p.Tables.Pause(t.Context(), walletOf(first), "chain ahead")
-		}}, pending},
-		"it is signed before the discard": {handlerLife, unreserved, script{"Discard#1": func(p *process) error {
+		"its request may live":         {handlerLife - time.Millisecond, nil, pending},
+		"its request is dead":          {handlerLife, nil, nil},
+		"its wallet cannot be read":    {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
+		"its guard cannot be read":     {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
+		"it cannot be read":            {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
+		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error { return p.ask("l", guarded).err }}, pending},
+		"it is signed before the discard": {handlerLife, script{"Discard#1": func(p *process) error {
 			return p.ask("k").err
 		}}, pending},
-		"another is created meanwhile": {handlerLife, unreserved, script{"CreateGuarded#2": func(p *process) error {
-			return p.ask("l", guarded).err
-		}}, pending},
 	} {
-		p := leftBy(t, guarded, test.since, test.calls...)
+		p := leftBy(t, guarded, test.since, unreserved...)
 		p.Script = test.does
-		a := p.ask("other", guarded).is(name, test.want)
-		if (p.stored().State == "") != (a.err == nil) && !strings.Contains(name, "meanwhile") {
+		if a := p.ask("other", guarded).is(name, test.want); (p.stored().State == "") != (a.err == nil) && !strings.Contains(name, "meanwhile") {
 			t.Errorf("%s: the first is %q", name, p.stored().State)
-		}
-		if a.err == nil && !errors.As(p.ask("k", guarded).err, new(*dispatch.SimilarError)) {
-			t.Errorf("%s: asked for again, the first is made", name)
 		}
 	}
 }

@@ -61,15 +61,6 @@ func TestTurnstile(t *testing.T) {
 	ask("mer_1", nil) // there is no limit
 }
 
-// TestCrowd: a process remembers a thousand merchants that had too many payments pending, however many there are.
-func TestCrowd(t *testing.T) {
-	for added, want := range map[int]int{1: 1, 1000: 1000, 1001: 1, 2500: 500} {
-		if got := dispatch.Crowded(added); got != want {
-			t.Errorf("of %d merchants %d are held, want %d", added, got, want)
-		}
-	}
-}
-
 // TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
 // request in 15 seconds estimates it, beside its payment; if it cannot, the old value serves for 30
 // in all. A dearer recipient is estimated, and paid. A process that pays less often only estimates.
