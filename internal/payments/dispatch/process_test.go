@@ -223,7 +223,7 @@ func (r registering) Wallets(ctx context.Context, rail token.Coin) (wallet.Regis
 func (p *process) String() string { return "node" }
 
 func (p *process) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1)}, nil
+	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1), L1Fee: token.Units(1000)}, nil
 }
 
 // balance is the amount of the token that a wallet has.
