@@ -1,9 +1,7 @@
 package dispatch_test
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -91,13 +89,11 @@ func TestBatchRefusals(t *testing.T) {
 			dispatch.ErrUnavailable, -1, ""},
 	} {
 		p := newProcess(t, script{})
-		var log bytes.Buffer
-		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		row.world(p, &row.r)
 		a := p.request(row.r).is(row.name, row.want)
-		if strings.Contains(log.String(), "recipient refused") != (row.list != "") || !strings.Contains(log.String(), "list="+row.list) &&
+		if strings.Contains(p.log.String(), "recipient refused") != (row.list != "") || !strings.Contains(p.log.String(), "list="+row.list) &&
 			row.list != "" {
-			t.Errorf("%s: logged %s, want the list %q", row.name, &log, row.list)
+			t.Errorf("%s: logged %s, want the list %q", row.name, &p.log, row.list)
 		}
 		index := -1
 		if entry, ok := errors.AsType[*chain.EntryError](a.err); ok {

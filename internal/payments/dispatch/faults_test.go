@@ -1,11 +1,9 @@
 package dispatch_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -549,12 +547,10 @@ func TestCommitsThatFailAreTold(t *testing.T) {
 	}
 	for told, s := range map[bool]script{true: fails, false: {"Commit#1": overtake}} {
 		p := newProcess(t, s)
-		var log bytes.Buffer
-		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		err := p.ask("k").err
 		if errors.Is(err, dispatch.ErrCommit) != told || errors.Is(err, dispatch.ErrInProgress) != told ||
-			errors.Is(err, dispatch.ErrWaiting) || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != told {
-			t.Errorf("told: %t: %v, and the log has %s", told, err, &log)
+			errors.Is(err, dispatch.ErrWaiting) || strings.Contains(p.log.String(), `level=ERROR msg="commit failed"`) != told {
+			t.Errorf("told: %t: %v, and the log has %s", told, err, &p.log)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -57,6 +58,7 @@ type process struct {
 	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
 	executed   []string                 // transfers that are ByCall, with the gas that they had
 	bad        badNode                  // the middle one of three nodes; zero: there is one
+	log        bytes.Buffer
 }
 
 // asked is a request that a process can make.
@@ -76,7 +78,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p.Recorder = porttest.New(t, tables, s, p)
 	p.d = dispatch.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token, BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.Tables, Around: p.Around}, p}, Keys: p, Nodes: p,
-		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.Now, Random: rand.Reader,
+		Hints: p, Log: slog.New(slog.NewTextHandler(&p.log, nil)), Now: p.Now, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 		After: func(d time.Duration) <-chan time.Time {
 			p.Must(p.Call("After " + d.String()))

@@ -1,10 +1,8 @@
 package dispatch_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -151,14 +149,12 @@ func TestUnusableSettings(t *testing.T) {
 		"a restored live stack's": {func(p *process) { p.d.Live = true; p.Set(bounds) }, "not confirmed"},
 	} {
 		p := newProcess(t, script{})
-		var log bytes.Buffer
-		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		paid := p.ask("k").is("paid", nil).Payment
 		test.spoil(p)
 		p.Pass(settings.MaxAge)
 		p.ask("new").is(name, dispatch.ErrUnavailable).without("Create#2")
-		if !strings.Contains(log.String(), "settings unusable") || !strings.Contains(log.String(), test.log) {
-			t.Errorf("%s: logged %s, want %q", name, &log, test.log)
+		if !strings.Contains(p.log.String(), "settings unusable") || !strings.Contains(p.log.String(), test.log) {
+			t.Errorf("%s: logged %s, want %q", name, &p.log, test.log)
 		}
 		if again := p.ask("k").is(name+", a repetition", nil); !again.Replayed || again.Payment.TxHash != paid.TxHash {
 			t.Errorf("%s: %+v", name, again.Result)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -305,14 +304,12 @@ func TestColdProcess(t *testing.T) {
 				p.Delays[op] = time.Millisecond
 			}
 			p.Delays["Wallets"]--
-			var log bytes.Buffer
-			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			began := time.Now()
 			p.d.Now = func() time.Time { return p.Now().Add(time.Since(began)) }
 			p.ask("k").is("cold", nil)
 			if phases := "ms.simulate=1000 ms.store=1 ms.reserve=1 ms.commit=1 ms.broadcast=1000"; test.believed &&
-				!strings.Contains(log.String(), phases) {
-				t.Errorf("logged %s, want %s", &log, phases)
+				!strings.Contains(p.log.String(), phases) {
+				t.Errorf("logged %s, want %s", &p.log, phases)
 			}
 			if took := time.Since(began); (took == 2*time.Second+4*time.Millisecond-1) != test.believed ||
 				p.Did("Account#1") == test.believed {
