@@ -85,20 +85,15 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is no transfer.
+// TestTransferOfAll: of ether, less twice the highest fee.
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
-	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
-	ether := must.Get(p.d.Offer(t.Context(), all))(t)
-	fee := ether.Tx
+	made := p.move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }).is("all ether", nil).Payment
+	fee := made.Tx
 	fee.Value = token.Amount{}
-	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); ether.Amount != want || ether.Metadata["amount"] != "all" {
-		t.Errorf("%+v, want %v wei", ether, want)
-	}
-	p = newProcess(t, script{})
-	p.holds, all.Ether = token.Amount{}, false
-	if _, err := p.d.Offer(t.Context(), all); !errors.Is(err, dispatch.ErrInsufficient) || p.Did("Estimate#1") {
-		t.Errorf("nothing: %v, after %v", err, p.Calls)
+	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Metadata["amount"] != "all" ||
+		p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
+		t.Errorf("%+v, want %v wei", made, want)
 	}
 }
 
