@@ -187,8 +187,8 @@ func TestRefill(t *testing.T) {
 	}
 	p.Must(owning(p)) // it is refilled with ether only, and an operator may move its coins
 	p.Pass(time.Hour)
-	for _, ether := range []bool{true, false} {
-		if err := p.d.Refill(t.Context(), own, ether, 9); ether != (err == nil) {
+	for ether, want := range map[bool]error{true: nil, false: dispatch.ErrUnavailable} {
+		if err := p.d.Refill(t.Context(), own, ether, 9); !errors.Is(err, want) {
 			t.Errorf("a merchant's own, ether %t: %v", ether, err)
 		}
 	}
