@@ -106,14 +106,19 @@ type answer struct {
 	what string
 }
 
-// ask sends asked, changed, under a key.
-func (p *process) ask(key string, changes ...func(*payment.Request)) answer {
+// askedAs is asked, changed, under a key.
+func askedAs(key string, changes ...func(*payment.Request)) payment.Request {
 	r := asked
 	r.IdempotencyKey = key
 	for _, change := range changes {
 		change(&r)
 	}
-	return p.request(r)
+	return r
+}
+
+// ask sends asked, changed, under a key.
+func (p *process) ask(key string, changes ...func(*payment.Request)) answer {
+	return p.request(askedAs(key, changes...))
 }
 
 func (p *process) request(r payment.Request) answer {

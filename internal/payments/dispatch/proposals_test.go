@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/deployment/stack"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -45,29 +43,23 @@ var (
 func newDesk(t *testing.T, s script) *desk { return deskOf(newProcess(t, s)) }
 
 func deskOf(p *process) *desk {
-	d, t := &desk{process: p}, p.T
-	config, parts := d.d.Config, d.d.Parts
+	d := &desk{process: p}
+	parts := p.d.Parts
 	parts.Store = eager{parts.Store}
-	rails := dispatch.NewRails(dispatch.Wiring{Config: func(r store.Rail) (stack.Config, error) {
-		one := config
-		one.ChainID, one.Token, one.Network = r.Coin.ChainID, r.Token, r.Settings.Network
-		return one, nil
-	}, Nodes: func(stack.Config) chain.Provider { return d }}, parts)
-	d.d = must.Get(rails.Of(t.Context(), token.Coin{}))(t)
-	d.d.Forget()
+	rails := p.rails(parts, nil)
+	p.d = must.Get(rails.Of(p.T.Context(), token.Coin{}))(p.T)
+	p.d.Forget()
 	d.Proposals = &dispatch.Proposals{Rails: rails, Events: d,
 		Terms: func(context.Context, string) (apikey.Terms, error) { return d.terms, nil },
 		Explain: func(err error) proposal.Refusal {
 			for code, is := range map[string]error{"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
-				"approval_required": dispatch.ErrApprovalRequired, "recipient_not_allowed": dispatch.ErrRecipient} {
+				"approval_required": dispatch.ErrApprovalRequired} {
 				if errors.Is(err, is) {
 					return proposal.Refusal{Code: code}
 				}
 			}
-			if _, ok := errors.AsType[*dispatch.SimilarError](err); ok {
-				return proposal.Refusal{Code: "similar_payment"}
-			}
-			return proposal.Refusal{}
+			_, similar := errors.AsType[*dispatch.SimilarError](err)
+			return proposal.Refusal{Code: map[bool]string{true: "similar_payment"}[similar]}
 		}}
 	return d
 }

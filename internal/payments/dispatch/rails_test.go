@@ -28,27 +28,28 @@ type railed struct {
 	p *process
 }
 
-// railsOf returns the rails of a process, of which both chains have its node.
+// rails returns the rails of p's store, of which every chain has its node.
+func (p *process) rails(parts dispatch.Parts, chains func(context.Context) ([]uint64, error)) *dispatch.Rails {
+	config := p.d.Config
+	return dispatch.NewRails(dispatch.Wiring{Chains: chains, Nodes: func(stack.Config) chain.Provider { return p },
+		Config: func(r store.Rail) (stack.Config, error) {
+			one := config
+			one.ChainID, one.Token, one.Network = r.Coin.ChainID, r.Token, r.Settings.Network
+			return one, nil
+		}}, parts)
+}
+
+// railsOf returns the rails of a process and euro.
 func railsOf(p *process, chains ...uint64) railed {
 	s := settings.Default(euro)
 	s.At = p.Now().Add(-90 * time.Minute)
 	p.Must(p.Tables.SetSettings(p.T.Context(), s))
-	return railed{dispatch.NewRails(dispatch.Wiring{
-		Config: func(r store.Rail) (stack.Config, error) {
-			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, BlockTime: time.Minute}, nil
-		},
-		Nodes:  func(stack.Config) chain.Provider { return p },
-		Chains: func(context.Context) ([]uint64, error) { return chains, nil },
-	}, p.d.Parts), p}
+	return railed{p.rails(p.d.Parts, func(context.Context) ([]uint64, error) { return chains, nil }), p}
 }
 
 // ask sends asked, changed, by the rails.
 func (r railed) ask(key string, changes ...func(*payment.Request)) answer {
-	q := asked
-	q.IdempotencyKey = key
-	for _, change := range changes {
-		change(&q)
-	}
+	q := askedAs(key, changes...)
 	result, err := r.Send(r.p.T.Context(), q)
 	return answer{Result: result, err: err, p: r.p}
 }

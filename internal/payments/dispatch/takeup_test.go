@@ -34,20 +34,19 @@ func left(t *testing.T, since time.Duration, calls ...string) *process {
 	return leftBy(t, nil, since, calls...)
 }
 
-// leftBy is left after another request than asked.
-func leftBy(t *testing.T, change func(*payment.Request), since time.Duration, calls ...string) *process {
+// leftBy is left after a changed request.
+func leftBy(t *testing.T, changes []func(*payment.Request), since time.Duration, calls ...string) *process {
 	p := newProcess(t, breaks(calls...))
-	if change == nil {
-		change = func(*payment.Request) {}
-	}
-	p.ask("k", change).is("the first request", dispatch.ErrInProgress)
-	if p.stored().State != payment.Prepared {
+	if p.ask("k", changes...).is("the first request", dispatch.ErrInProgress); p.stored().State != payment.Prepared {
 		t.Fatalf("stored is %+v", p.stored())
 	}
 	p.Pass(since)
 	p.Script = nil
 	return p
 }
+
+// byGuard are the changes of a request by a guarded key.
+var byGuard = []func(*payment.Request){guarded}
 
 func tight(r *payment.Request)   { r.Key.Maximum = token.Units(99) }
 func guarded(r *payment.Request) { r.Key.Guard = guardTime }
@@ -375,7 +374,7 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 			return p.ask("k").err
 		}}, pending},
 	} {
-		p := leftBy(t, guarded, test.since, unreserved...)
+		p := leftBy(t, byGuard, test.since, unreserved...)
 		p.Script = test.does
 		if a := p.ask("other", guarded).is(name, test.want); (p.stored().State == "") != (a.err == nil) && !strings.Contains(name, "meanwhile") {
 			t.Errorf("%s: the first is %q", name, p.stored().State)
@@ -385,7 +384,7 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 
 // TestGuardTakesUp: a guarded key's request takes up the payment that its guard names, and no payment that none does.
 func TestGuardTakesUp(t *testing.T) {
-	leftBy(t, guarded, handlerLife, unreserved...).ask("k", guarded).is("its own", nil)
+	leftBy(t, byGuard, handlerLife, unreserved...).ask("k", guarded).is("its own", nil)
 	p := left(t, handlerLife, unreserved...)
 	p.ask("k", guarded).is("of a key without a guard", dispatch.ErrDuplicate)
 	if p.ask("k", guarded).is("the next request", nil); !p.stored().Guarded {
