@@ -20,7 +20,7 @@ import (
 func batchOf(amounts ...uint64) payment.Request {
 	var entries []payment.Entry
 	for i, units := range amounts {
-		entries = append(entries, payment.Entry{To: token.Address{0x10 + byte(i)}, Amount: token.Units(units)})
+		entries = append(entries, payment.Entry{To: token.Address{0x10 + byte(i)}, Amount: unit(units)})
 	}
 	r, _ := asked.Batch(entries)
 	return r
@@ -47,7 +47,7 @@ func TestBatchRefusals(t *testing.T) {
 		return func(p *process, _ *payment.Request) { p.refuses, p.tells = []token.Address{a}, tells }
 	}
 	large := batchOf(5, 6)
-	large.Entries[1].Amount, _ = disburser.MaxAmount().Add(token.Units(1))
+	large.Entries[1].Amount, _ = disburser.MaxAmount().Add(unit(1))
 	one, _ := asked.Batch(large.Entries[1:])
 	for _, row := range []struct {
 		name  string
@@ -58,29 +58,29 @@ func TestBatchRefusals(t *testing.T) {
 		list  string // that refuses it
 	}{
 		{"a wallet of the service", own, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 1, ""},
-		{"a wallet of the service, on a stack without batches", func(p *process, r *payment.Request) { own(p, r); none(p, r) },
+		{"such a wallet, on a stack without batches", func(p *process, r *payment.Request) { own(p, r); none(p, r) },
 			batchOf(5, 6, 7), dispatch.ErrOwnWallet, 1, ""},
 		{"a stack without batches", none, batchOf(5, 6, 7), dispatch.ErrNoBatches, -1, ""},
 		{"a batch of one there", none, batchOf(5), dispatch.ErrNoBatches, -1, ""},
-		{"below the minimum", setting(func(s *settings.Settings) { s.Minimum = token.Units(6) }), batchOf(6, 5), dispatch.ErrAmountBelow, 1, ""},
-		{"above the maximum", setting(func(s *settings.Settings) { s.Maximum = token.Units(6) }), batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2,
+		{"below the minimum", setting(func(s *settings.Settings) { s.Minimum = unit(6) }), batchOf(6, 5), dispatch.ErrAmountBelow, 1, ""},
+		{"above the maximum", setting(func(s *settings.Settings) { s.Maximum = unit(6) }), batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2,
 			""},
-		{"above the key's maximum", request(func(r *payment.Request) { r.Key.Maximum = token.Units(6) }), batchOf(7, 6),
+		{"above the key's maximum", request(func(r *payment.Request) { r.Key.Maximum = unit(6) }), batchOf(7, 6),
 			dispatch.ErrAmountAbove, 0, ""},
 		{"more than the contract can carry", plain, large, dispatch.ErrAmountAbove, 1, ""},
 		{"not in the book", func(p *process, r *payment.Request) { p.d.Book, r.Key.Book = &book{active: token.Address{0x10}}, true },
 			batchOf(5, 6), dispatch.ErrNotInBook, 1, ""},
 		{"on the deny list", func(p *process, _ *payment.Request) { p.Must(p.Tables.Deny(t.Context(), store.Denial{To: third})) },
 			batchOf(5, 6, 7), dispatch.ErrRecipient, 2, "deny"},
-		{"on the sanctions list", sanctioned(token.Address{0x10}), batchOf(5, 6, 7), dispatch.ErrRecipient, 0, "sanctions"},
+		{"on the other list", sanctioned(token.Address{0x10}), batchOf(5, 6, 7), dispatch.ErrRecipient, 0, "sanctions"},
 		{"the third one on it", sanctioned(third), batchOf(5, 6, 7), dispatch.ErrRecipient, 2, "sanctions"},
-		{"a recipient that the token refuses", refuses(third, false), batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2, ""},
+		{"one that the token refuses", refuses(third, false), batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2, ""},
 		{"the last one", refuses(third, false), batchOf(5, 6, 7), dispatch.ErrRecipient, 2, ""},
-		{"by a node that gives the reason", refuses(token.Address{0x10}, true), batchOf(5, 6, 7), dispatch.ErrRecipient, 0, ""},
+		{"by a node with a reason", refuses(token.Address{0x10}, true), batchOf(5, 6, 7), dispatch.ErrRecipient, 0, ""},
 		{"while every wallet is draining", func(p *process, _ *payment.Request) { p.draining = p.keys }, batchOf(5), dispatch.ErrUnavailable, -1, ""},
 		{"a batch of one, which the contract does not carry", plain, one, dispatch.ErrInsufficient, -1, ""},
 		{"more than every wallet has", plain, batchOf(600, 600), dispatch.ErrInsufficient, -1, ""},
-		{"more than the day's limit in all", setting(func(s *settings.Settings) { s.Daily = token.Units(10) }), batchOf(5, 6),
+		{"more than the day's limit in all", setting(func(s *settings.Settings) { s.Daily = unit(10) }), batchOf(5, 6),
 			store.ErrDailyLimit, -1, ""},
 		{"more entries than the key's day has", request(func(r *payment.Request) {
 			r.Key.Daily = payment.DailyLimit{Key: "key_1", Count: 2}
@@ -115,8 +115,8 @@ func TestBatchesThatArePaid(t *testing.T) {
 		t.Errorf("executed by a call, beside which no node is asked for the contract's code: %q", p.executed)
 	}
 	_, entries, rest, ok := disburser.Parse(paid.Tx.Data)
-	if paid.Tx.To != fakechain.Batcher || !ok || len(entries) != 2 || payment.MemoID(rest) != paid.ID || paid.Amount != token.Units(11) ||
-		!paid.To.IsZero() || p.Record(walletOf(second)).Balance != token.Units(989) {
+	if paid.Tx.To != fakechain.Batcher || !ok || len(entries) != 2 || payment.MemoID(rest) != paid.ID || paid.Amount != unit(11) ||
+		!paid.To.IsZero() || p.Record(walletOf(second)).Balance != unit(989) {
 		t.Errorf("paid by %+v, and the wallet has %v to spend", paid, p.Record(walletOf(second)).Balance)
 	}
 	one := batchOf(7)

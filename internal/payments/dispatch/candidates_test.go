@@ -25,12 +25,12 @@ func (p *process) each(but token.Address, change func(wallet.Wallet) error) {
 // poor gives every wallet but one a record with 50 to spend.
 func poor(p *process, but token.Address) {
 	p.each(but, func(w wallet.Wallet) error {
-		return p.Tables.Reconcile(p.T.Context(), w, token.Units(50), token.Units(1<<60), nil, nil)
+		return p.Tables.Reconcile(p.T.Context(), w, unit(50), unit(1<<60), nil, nil)
 	})
 }
 
-// TestRefusalCost: with 200 wallets of which none can pay, a refusal costs at most eight requests to the node and eleven
-// writes, and none if the records show it. No payment is left behind. One wallet that can pay is found.
+// TestRefusalCost: with 200 wallets of which none can pay, a refusal costs at most eight requests to the node and
+// eleven writes, and none if the records show it. No payment is left behind. One wallet that can pay is found.
 func TestRefusalCost(t *testing.T) {
 	last, nobody := token.Address{3, 197}, token.Address{}
 	for name, test := range map[string]struct {
@@ -49,8 +49,8 @@ func TestRefusalCost(t *testing.T) {
 			})
 		}, dispatch.ErrUnavailable, 8, 11},
 		"too little by the node": {func(p *process, but token.Address) {
-			if p.holds = token.Units(50); but == last {
-				p.holds = token.Units(1000)
+			if p.holds = unit(50); but == last {
+				p.holds = unit(1000)
 			}
 		}, dispatch.ErrUnavailable, 8, 0},
 	} {
@@ -75,14 +75,14 @@ func TestRefusalCost(t *testing.T) {
 			}
 			cost := asks > test.asks || writes > test.writes || test.asks == 0 && p.Times["Wallet"] > 0
 			if first := n == 0 && test.asks == 0; cost && !first || p.stored().ID != "" || errors.Is(a.err, dispatch.ErrInProgress) {
-				t.Errorf("%s, request %d: %v; %d requests, %d writes, %d reads", name, n, a.err, asks, writes, p.Times["Wallet"])
+				t.Errorf("%s, %d: %v; %d requests, %d writes, %d reads", name, n, a.err, asks, writes, p.Times["Wallet"])
 			}
 		}
 		if test.asks == 0 { // others' small amounts are paid, and a process that has read no record refuses as well
-			p.ask("small", func(r *payment.Request) { r.Merchant, r.Amount = "mer_2", token.Units(40) }).is("a small amount", nil)
+			p.ask("small", func(r *payment.Request) { r.Merchant, r.Amount = "mer_2", unit(40) }).is("a small amount", nil)
 			keys := p.keys
 			p = start(t, p.Tables, script{})
-			p.keys, p.holds = keys, token.Units(50)
+			p.keys, p.holds = keys, unit(50)
 			if p.ask("k").is("a new process", dispatch.ErrInsufficient); p.Times["Estimate"]+p.Times["Account"] > 8 {
 				t.Errorf("a new process: %v", p.Times)
 			}

@@ -29,14 +29,14 @@ func pause(a token.Address) func(*process) error {
 // spend leaves a wallet 99 of the token.
 func spend(a token.Address) func(*process) error {
 	return func(p *process) error {
-		return p.Tables.Reconcile(context.Background(), p.Record(walletOf(a)), token.Units(99), token.Units(1<<60), nil, nil)
+		return p.Tables.Reconcile(context.Background(), p.Record(walletOf(a)), unit(99), unit(1<<60), nil, nil)
 	}
 }
 
 // replace is another request under the same key, after the payment of the first was discarded.
 func replace(p *process) error {
 	other := asked
-	other.Amount = token.Units(101)
+	other.Amount = unit(101)
 	stored := p.stored()
 	p.Must(p.Tables.Discard(context.Background(), stored))
 	p.Must(create(p, payment.New(stored.ID, other, token.Token{}, "", p.Now()).AssignedTo(first, stored.Tx)))
@@ -90,8 +90,8 @@ func useUp(p *process) error {
 
 // day is a charge of the merchant's day, of which 5000 may be spent.
 func day(amount uint64, at time.Time) store.Charge {
-	return store.Charge{Merchant: asked.Merchant, Mode: asked.Mode, At: at, Amount: token.Units(amount), Count: 1,
-		Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
+	return store.Charge{Merchant: asked.Merchant, Mode: asked.Mode, At: at, Amount: unit(amount), Count: 1,
+		Limits: []payment.DailyLimit{{Amount: unit(5000)}}}
 }
 
 // TestEveryFailureIsAnswered: whichever call of a request fails, its answer is true. "Nothing was started" leaves no
@@ -166,7 +166,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		}), inProgress},
 		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, reused},
 		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, paused},
-		{"both have too little", script{"Reserve#1": spend(first), "Reserve#2": spend(second)}, []error{dispatch.ErrInsufficient}},
+		{"both are too poor", script{"Reserve#1": spend(first), "Reserve#2": spend(second)}, []error{dispatch.ErrInsufficient}},
 		{"one has too little, one is paused", script{"Reserve#1": spend(first), "Reserve#2": pause(second)}, paused},
 		{"one is paused, the other is too poor", script{"Reserve#1": pause(first), "Reserve#2": spend(second)}, paused},
 		{"and the day's charge is not given back", breaks("Refund#1").With("Reserve#1", pause(first)).With("Reserve#2", pause(second)), paused},
@@ -324,8 +324,8 @@ func TestWithoutRules(t *testing.T) {
 	}
 }
 
-// TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that fails. The no-op ties up
-// its L1 fee too.
+// TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that fails. The no-op ties
+// up its L1 fee too.
 func TestANonceThatIsForgone(t *testing.T) {
 	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Fees#2": "PutNoop#1",
 		"Sign#2": "PutNoop#1", "PutNoop#1": "Send#2"} {
@@ -355,7 +355,7 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 // TestADayOfEachAsset: amounts of two assets never share a merchant's day, and the default's has no name.
 func TestADayOfEachAsset(t *testing.T) {
 	p := newProcess(t, nil)
-	p.set(func(s *settings.Settings) { s.Daily = token.Units(150) })
+	p.set(func(s *settings.Settings) { s.Daily = unit(150) })
 	euro := porttest.Rail.Coin()
 	for n, want := range []error{nil, nil, store.ErrDailyLimit, store.ErrDailyLimit} {
 		p.d.Further = n == 1 || n == 2 // as if another rail were the first
@@ -374,7 +374,7 @@ func TestADayOfEachAsset(t *testing.T) {
 
 // TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored, and never a payment that is made.
 func TestLimitsOfAKey(t *testing.T) {
-	less, daily := token.Units(99), payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}
+	less, daily := unit(99), payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}
 	full := daily
 	full.Amount = less
 	for name, test := range map[string]struct {
@@ -398,7 +398,7 @@ func TestLimitsOfAKey(t *testing.T) {
 		p := newProcess(t, script{})
 		p.set(func(s *settings.Settings) {
 			if s.Daily = (token.Amount{}); name == "both above the stack's" {
-				s.Maximum, s.Daily = token.Units(50), token.Units(50)
+				s.Maximum, s.Daily = unit(50), unit(50)
 			}
 		})
 		p.d.Book = &test.book
@@ -473,7 +473,7 @@ func TestAProcessKnowsTheWallets(t *testing.T) {
 		t.Errorf("it is tried: %v", p.Calls)
 	}
 	p.Must(pause(second)(p))
-	p.Must(p.Tables.Reconcile(t.Context(), p.Record(walletOf(first)), token.Units(1000), token.Units(1<<60), nil, nil))
+	p.Must(p.Tables.Reconcile(t.Context(), p.Record(walletOf(first)), unit(1000), unit(1<<60), nil, nil))
 	for _, mined := range []uint64{0, 1} {
 		p := start(t, p.Tables, script{})
 		p.idle, p.mined = first, mined
@@ -516,7 +516,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	faster := func(p *process) error { return start(t, p.Tables, script{}).ask("k").err }
 	named := func(r *payment.Request) { r.Reference = "order 1" }
 	p := found(script{}, true)
-	p.ask("k", func(r *payment.Request) { r.Amount = token.Units(101) }).is("another amount", dispatch.ErrKeyReused)
+	p.ask("k", func(r *payment.Request) { r.Amount = unit(101) }).is("another amount", dispatch.ErrKeyReused)
 	made := p.ask("k", named).is("its own", nil)
 	if !made.Replayed || made.Payment.TxHash != (chain.Hash{7}) || made.Payment.Reference != "order 1" || made.Payment.Version != 2 ||
 		*made.Payment.Public().Key != asked.IdempotencyKey {

@@ -61,8 +61,10 @@ type process struct {
 	log        bytes.Buffer
 }
 
+func unit(n uint64) token.Amount { return token.Units(n) }
+
 // asked is a request that a process can make.
-var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(100)}
+var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: unit(100)}
 
 // first and second are the wallets of a process.
 var first, second = token.Address{1}, token.Address{2}
@@ -73,7 +75,7 @@ func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPay
 // start returns a process with two wallets and with the tables of another.
 func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p := &process{
-		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
+		holds: unit(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 	}
 	p.Recorder = porttest.New(t, tables, s, p)
 	p.d = dispatch.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token, BlockTime: time.Minute}, dispatch.Parts{
@@ -86,7 +88,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		},
 	})
 	p.set(func(s *settings.Settings) {
-		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantCap = fakechain.Batcher, 4, token.Units(5000), 100
+		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantCap = fakechain.Batcher, 4, unit(5000), 100
 	})
 	return p
 }
@@ -128,7 +130,7 @@ func (p *process) request(r payment.Request) answer {
 
 // move gives an operator's order, which moves 50 tokens of the first wallet unless it says otherwise.
 func (p *process) move(change func(*dispatch.Transfer)) answer {
-	t := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+	t := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: unit(50)}
 	if change != nil {
 		change(&t)
 	}
@@ -169,7 +171,7 @@ func (a answer) without(calls ...string) answer {
 // open opens a wallet that can pay.
 func (p *process) open(a token.Address) {
 	p.Must(p.Tables.Open(context.Background(),
-		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
+		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: unit(1000), Gas: unit(1 << 60)}, porttest.Rail.Token.Contract))
 }
 
 // stored is the payment that answers asked, as it is stored; zero when none is.
@@ -230,7 +232,7 @@ func (r registering) Wallets(ctx context.Context, rail token.Coin) (wallet.Regis
 func (p *process) String() string { return "node" }
 
 func (p *process) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1), L1Fee: token.Units(1000)}, nil
+	return chain.Market{BaseFee: unit(10), Tip: unit(1), L1Fee: unit(1000)}, nil
 }
 
 // balance is the amount of the token that a wallet has.
@@ -298,7 +300,7 @@ func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head
 	if a == p.foreign {
 		pending++
 	}
-	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
+	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: unit(1 << 60)}, nil
 }
 
 func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {

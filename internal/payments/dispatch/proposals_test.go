@@ -175,23 +175,23 @@ func TestProposalIsReleased(t *testing.T) {
 func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 	approve := func(d *desk) { d.Must(d.approve(checker)) }
 	daily := func(units uint64) func(d *desk) {
-		return func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Units(units) }) }
+		return func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = unit(units) }) }
 	}
 	for what, test := range map[string]struct {
 		refuse, allow func(d *desk)
 		code          string
 	}{
-		"its amount is not there": {func(d *desk) { d.holds = token.Units(1) },
-			func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
+		"its amount is not there": {func(d *desk) { d.holds = unit(1) },
+			func(d *desk) { d.holds = unit(1000) }, "insufficient_funds"},
 		"the day is used up":           {daily(1), daily(0), "daily_limit_exceeded"},
 		"its key's limit at that time": {func(*desk) {}, approve, "daily_limit_exceeded"},
-		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) }) },
+		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) }) },
 			approve, "approval_required"},
 	} {
 		d := newDesk(t, nil)
 		must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) {
 			if what == "its key's limit at that time" {
-				r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: token.Units(99)}
+				r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: unit(99)}
 			}
 		}))(t)
 		test.refuse(d)
@@ -238,7 +238,7 @@ func TestApproval(t *testing.T) {
 	if _, err := d.Cancel(t.Context(), owner, name); err != nil {
 		t.Errorf("cancelled after its end: %v", err)
 	}
-	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: token.Units(1)}})
+	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: unit(1)}})
 	d = newDesk(t, nil)
 	must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { *r = batch }))(t)
 	limited := checker
@@ -324,7 +324,7 @@ func TestWhoIsNotReleased(t *testing.T) {
 	d.terms.Suspended = "fraud"
 	d.run()
 	d.is("a suspended merchant", proposal.StatusScheduled)
-	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(99)}}
+	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: unit(99)}}
 	if p := d.run(); p.Payment.State != payment.Proposed {
 		t.Errorf("above the merchant's maximum: %s", p.Payment.State)
 	}
@@ -413,11 +413,11 @@ func TestPropose(t *testing.T) {
 	fails("a key that is used", dispatch.ErrKeyReused)
 	d = newDesk(t, nil)
 	fails("proposed", nil)
-	fails("another amount", dispatch.ErrKeyReused, func(_ *proposal.Proposal, r *payment.Request) { r.Amount = token.Units(7) })
+	fails("another amount", dispatch.ErrKeyReused, func(_ *proposal.Proposal, r *payment.Request) { r.Amount = unit(7) })
 	fails("another time", dispatch.ErrKeyReused, func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = d.Now() })
 	fails("no approval", dispatch.ErrKeyReused, free)
 	key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "another" }
-	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = token.Units(99) }
+	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = unit(99) }
 	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
 	own := func(_ *proposal.Proposal, r *payment.Request) { r.To = first }
 	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free, own)
@@ -425,12 +425,12 @@ func TestPropose(t *testing.T) {
 	fails("own wallet", dispatch.ErrOwnWallet, key, own)
 	fails("above, with approval", nil, key, above)
 	limited := func(units uint64) func(*payment.Request) {
-		return func(r *payment.Request) { r.Key.ApproveAbove = token.Units(units) }
+		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }
 	}
 	d.ask("direct", limited(99)).is("a direct payment above", dispatch.ErrApprovalRequired)
 	d.ask("direct", limited(100)).is("as much", nil)
 	d.ask("direct", limited(99)).is("its replay", nil)
-	d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) })
+	d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) })
 	d.ask("direct", limited(99)).is("its replay, above the rail's", nil)
 	d.ask("any key").is("above the rail's", dispatch.ErrApprovalRequired)
 	if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, payment.Request{}, false); !errors.Is(err,
@@ -444,7 +444,7 @@ func TestPropose(t *testing.T) {
 func TestAThousandAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, nil)
-		d.Store, d.holds, d.keys = d.Store.(eager).Store, token.Units(1e6), nil
+		d.Store, d.holds, d.keys = d.Store.(eager).Store, unit(1e6), nil
 		for i := range byte(16) {
 			d.keys = append(d.keys, token.Address{1 + i})
 		}

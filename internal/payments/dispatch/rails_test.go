@@ -73,12 +73,12 @@ func TestOneKeyTwoRails(t *testing.T) {
 	}
 	rails.ask("k", inEuro).is("the same key on another rail", dispatch.ErrKeyReused)
 	p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: token.Address{7}},
-		Token: euro.Token.Contract, State: wallet.Retired, Key: wallet.InSecret})) // the process has read that there is none
+		Token: euro.Token.Contract, State: wallet.Retired, Key: wallet.InSecret})) // since the process read them
 	p.Pass(2 * time.Second)
-	rails.ask("own", func(r *payment.Request) { r.To = token.Address{7} }).is("a wallet of another rail", dispatch.ErrOwnWallet)
+	rails.ask("own", func(r *payment.Request) { r.To = token.Address{7} }).is("another's wallet", dispatch.ErrOwnWallet)
 	for asset, of := range map[token.Coin]token.Coin{euro.Coin(): {}, {}: euro.Coin()} {
 		p.d = must.Get(rails.Of(t.Context(), of))(t)
-		p.ask("astray", func(r *payment.Request) { r.Asset = asset }).is("at another rail's dispatcher", dispatch.ErrUnavailable)
+		p.ask("astray", func(r *payment.Request) { r.Asset = asset }).is("at another dispatcher", dispatch.ErrUnavailable)
 	}
 	rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
 	late := rails.ask("late").is("a chain has nodes and no rail", dispatch.ErrUnavailable)
@@ -114,8 +114,8 @@ func TestADeadRail(t *testing.T) {
 	}
 }
 
-// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have come
-// with restored tables; nor does one when the rail has been added again, before it is recovered.
+// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have
+// come with restored tables; nor does one when the rail has been added again, before it is recovered.
 func TestALostRail(t *testing.T) {
 	crashed := newProcess(t, breaks("Commit#1", "Payment#1"))
 	crashed.ask("k").is("crashed", dispatch.ErrInProgress)
@@ -134,7 +134,7 @@ func TestALostRail(t *testing.T) {
 // TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for made
 // payments are answered.
 func TestUnusableSettings(t *testing.T) {
-	bounds := func(s *settings.Settings) { s.Minimum, s.Maximum = token.Units(1), token.Units(1000) }
+	bounds := func(s *settings.Settings) { s.Minimum, s.Maximum = unit(1), unit(1000) }
 	spoiled := func(err error) func(p *process) {
 		return func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), err) }
 	}
@@ -168,7 +168,7 @@ func TestUnusableSettings(t *testing.T) {
 			if bounds(s); s.Needs != settings.Code {
 				s.Needs, s.MerchantCap = settings.Code, 100
 			}
-			s.Daily, s.Confirmed = token.Units(5000), true
+			s.Daily, s.Confirmed = unit(5000), true
 		})
 		p.ask("new").is(name+", once they are set", nil)
 	}

@@ -48,7 +48,7 @@ func leftBy(t *testing.T, changes []func(*payment.Request), since time.Duration,
 // byGuard are the changes of a request by a guarded key.
 var byGuard = []func(*payment.Request){guarded}
 
-func tight(r *payment.Request)   { r.Key.Maximum = token.Units(99) }
+func tight(r *payment.Request)   { r.Key.Maximum = unit(99) }
 func guarded(r *payment.Request) { r.Key.Guard = guardTime }
 
 func from(h chain.Hash) func(*payment.Request) {
@@ -65,10 +65,10 @@ func (p *process) until(ahead time.Duration) func(*payment.Request) {
 func TestTakenUpUnderOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(p *process, s *settings.Settings){
 		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },
-		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = token.Units(20) },
-		"a chain's gas": func(p *process, _ *settings.Settings) { p.d.GasUnit = 1 << 40 }, // known to be paid in the token
+		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = unit(20) },
+		"a chain's gas": func(p *process, _ *settings.Settings) { p.d.GasUnit = 1 << 40 },
 	} {
-		for _, daily := range []token.Amount{token.Units(5000), {}} {
+		for _, daily := range []token.Amount{unit(5000), {}} {
 			p := left(t, handlerLife-1, unreserved...)
 			p.set(func(s *settings.Settings) { s.Daily = daily; change(p, s) })
 			p.ask("k").is(name+", while the first handler may live", dispatch.ErrDuplicate).without("Send#1")
@@ -86,7 +86,7 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 		p = left(t, handlerLife, "Sign#1")
 		before := p.stored().Tx
 		p.set(func(s *settings.Settings) { change(p, s) })
-		if made := p.ask("k").is(name+", with a nonce", nil).without("Reassign#1"); made.Payment.Tx.Fees != before.Fees {
+		if made := p.ask("k").is(name+", held", nil).without("Reassign#1"); made.Payment.Tx.Fees != before.Fees {
 			t.Errorf("%s, with a nonce: %+v", name, made.Payment.Tx)
 		}
 		p = newProcess(t, breaks("Reserve#1"))
@@ -241,9 +241,9 @@ func TestADuplicateWaits(t *testing.T) {
 		"it has a nonce": {func(p *process) error {
 			return must.Err(p.Tables.Reserve(t.Context(), store.NeedOf(p.stored(), p.Now())))
 		}, nil},
-		"it is as it was":                 {func(*process) error { return nil }, dispatch.ErrDuplicate},
-		"it is refused":                   {func(p *process) error { return p.Tables.Discard(t.Context(), p.stored()) }, dispatch.ErrDuplicate},
-		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused},
+		"it is as it was":       {func(*process) error { return nil }, dispatch.ErrDuplicate},
+		"it is refused":         {func(p *process) error { return p.Tables.Discard(t.Context(), p.stored()) }, dispatch.ErrDuplicate},
+		"its key is used again": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused},
 	} {
 		p := left(t, 0, unreserved...)
 		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
@@ -264,7 +264,7 @@ func TestNotAfter(t *testing.T) {
 	late := func(p *process) error { p.Pass(2 * time.Second); return nil }
 	with := func(p *process, s script) *process { p.Script = s; return p }
 	unlimited := left(t, time.Second, unreserved...)
-	unlimited.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) // so that nothing is asked before it is taken up
+	unlimited.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) // nothing is asked before
 	for name, test := range map[string]struct {
 		p     *process
 		ahead time.Duration
@@ -329,11 +329,11 @@ func TestGuard(t *testing.T) {
 	refused("it names another", one.TxHash, p.ask("b", guarded, from(chain.Hash{1})))
 	p.ask("c").is("a key without a guard", nil)
 	for what, change := range map[string]func(*payment.Request){
-		"amount":    func(r *payment.Request) { r.Amount = token.Units(101) },
+		"amount":    func(r *payment.Request) { r.Amount = unit(101) },
 		"recipient": func(r *payment.Request) { r.To = fakechain.Payee(7) },
 		"merchant":  func(r *payment.Request) { r.Merchant = "mer_2" },
 		"amount: the hash is ignored": func(r *payment.Request) {
-			r.Amount, r.DifferentFrom = token.Units(102), one.TxHash
+			r.Amount, r.DifferentFrom = unit(102), one.TxHash
 		},
 	} {
 		p.ask("d"+what, guarded, change).is("another "+what, nil)

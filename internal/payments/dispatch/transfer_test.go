@@ -26,8 +26,8 @@ func refilling(t *testing.T, s script) *process {
 	p := newProcess(t, s)
 	p.keys = append(p.keys, funding)
 	p.set(func(s *settings.Settings) {
-		s.Refills.Token = settings.Refill{Low: token.Units(60), Amount: token.Units(50), Daily: token.Units(200)}
-		s.Refills.Ether = settings.Refill{Low: token.Units(60), Amount: token.Units(7), Daily: token.Units(14)}
+		s.Refills.Token = settings.Refill{Low: unit(60), Amount: unit(50), Daily: unit(200)}
+		s.Refills.Ether = settings.Refill{Low: unit(60), Amount: unit(7), Daily: unit(14)}
 	})
 	return p
 }
@@ -48,7 +48,7 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 		return func(p *process) error { return p.move(change).err }
 	}
 	for name, order := range map[string]func(p *process) error{
-		"tokens":     move(func(t *dispatch.Transfer) { t.Daily = token.Units(120) }),
+		"tokens":     move(func(t *dispatch.Transfer) { t.Daily = unit(120) }),
 		"all tokens": move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }),
 		"all ether":  move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }),
 		"a call": move(func(t *dispatch.Transfer) {
@@ -91,7 +91,7 @@ func TestTransferOfAll(t *testing.T) {
 	made := p.move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }).is("all ether", nil).Payment
 	fee := made.Tx
 	fee.Value = token.Amount{}
-	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Metadata["amount"] != "all" ||
+	if want := unit(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Metadata["amount"] != "all" ||
 		p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
 		t.Errorf("%+v, want %v wei", made, want)
 	}
@@ -101,9 +101,9 @@ func TestTransferOfAll(t *testing.T) {
 func TestTwoOperators(t *testing.T) {
 	for amount, want := range map[uint64]error{50: nil, 40: dispatch.ErrKeyReused} {
 		p := newProcess(t, script{"Create#1": func(p *process) error {
-			return start(t, p.Tables, script{}).move(func(t *dispatch.Transfer) { t.Amount = token.Units(amount) }).err
+			return start(t, p.Tables, script{}).move(func(t *dispatch.Transfer) { t.Amount = unit(amount) }).err
 		}})
-		p.move(func(t *dispatch.Transfer) { t.Daily = token.Units(50) }).is("the slower one", want).without("Charge#1")
+		p.move(func(t *dispatch.Transfer) { t.Daily = unit(50) }).is("the slower one", want).without("Charge#1")
 		if p.nonces() != 1 {
 			t.Errorf("after one of %d: %d nonces", amount, p.nonces())
 		}
@@ -125,7 +125,7 @@ func TestATransferThatFindsTheCeiling(t *testing.T) {
 		}
 	}
 	for n := range 2 {
-		p.move(func(t *dispatch.Transfer) { t.Daily = token.Units(50) }).is("at the ceiling", wallet.ErrCeiling)
+		p.move(func(t *dispatch.Transfer) { t.Daily = unit(50) }).is("at the ceiling", wallet.ErrCeiling)
 		if p.Pass(handlerLife); p.Times["Reserve"] != 8*(n+1) {
 			t.Errorf("%d reservations", p.Times["Reserve"])
 		}
@@ -159,7 +159,7 @@ func TestRefill(t *testing.T) {
 	}{
 		{"its reservation is unknown", 0, func() {}, 9, 0},
 		{"another process may be at it", handlerLife - 1, func() {}, 9, 0},
-		{"none is", 1, func() { p.set(func(s *settings.Settings) { s.Refills.Token.Amount = token.Units(60) }) }, 9, 1},
+		{"none is", 1, func() { p.set(func(s *settings.Settings) { s.Refills.Token.Amount = unit(60) }) }, 9, 1},
 		{"it holds a nonce", time.Hour, func() {}, 9, 1},
 		{"it is sent", 0, func() {
 			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
@@ -178,11 +178,11 @@ func TestRefill(t *testing.T) {
 		}
 	}
 	p.Must(p.d.Refill(t.Context(), second, true, 9))
-	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
+	if ether := number("ETH", "1"); ether.Amount != unit(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}
-	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != token.Units(50) || one.Wallet != funding ||
-		two.Amount != token.Units(60) {
+	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != unit(50) || one.Wallet != funding ||
+		two.Amount != unit(60) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
 	p.Must(owning(p)) // it is refilled with ether only, and an operator may move its coins

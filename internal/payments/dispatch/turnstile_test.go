@@ -79,7 +79,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		gas   uint64
 	}{
 		{"the first payment is estimated", time.Hour, asked.To, 50_000, []string{"09 0"}, 50_000},
-		{"the second too, and the worst case beside it", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
+		{"so is the second, beside the worst case", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
 		{"then there is one", time.Second, asked.To, 0, []string{"09 50516"}, calm},
 		{"a dear recipient", time.Second, dear, 0, []string{"de 50516"}, 400_000},
 		{"the chain forks", 12999 * time.Millisecond, asked.To, 150_000, []string{"09 50516"}, calm},

@@ -59,7 +59,7 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 // TestNoAnswerIsNoReason: a transfer reverts, and the node is silent when it is asked
 // why. Neither the wallet nor the recipient is to blame for all that is known.
 func TestNoAnswerIsNoReason(t *testing.T) {
-	batch, _ := asked.Batch([]payment.Entry{{To: token.Address{8}, Amount: token.Units(50)}, {To: asked.To, Amount: token.Units(50)}})
+	batch, _ := asked.Batch([]payment.Entry{{To: token.Address{8}, Amount: unit(50)}, {To: asked.To, Amount: unit(50)}})
 	for _, row := range []struct {
 		r    payment.Request
 		mute int // the simulated call: after the payment's own, to the wallet itself, and then of a part
