@@ -89,9 +89,6 @@ func TestWorstCaseIsKept(t *testing.T) {
 		{"and cannot be estimated again", time.Second, asked.To, 1, []string{"09 150516", "ff 0"}, forked},
 		{"which holds for a while", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
 		{"and is tried again, once", time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"payments are estimated", time.Second, asked.To, 50_000, []string{"09 0"}, 50_000},
-		{"the token does it again", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"and so do they", time.Second, asked.To, 0, []string{"09 50516"}, calm},
 		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 	} {
