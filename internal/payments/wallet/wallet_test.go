@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -170,36 +169,10 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: order %v, want %d first", name, got, test.want)
 		}
 	}
-}
-
-// TestChooseAll: Choose always returns every candidate once, so that a payment is refused only when
-// all wallets refuse it.
-func TestChooseAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pool := wallet.NewPool(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
-		var candidates []token.Address
-		for i := range rapid.ByteRange(0, 9).Draw(t, "wallets") {
-			w := stored(i, rapid.Uint64Range(0, window).Draw(t, "in flight"))
-			if rapid.Bool().Draw(t, "seen") {
-				pool.Observe(w)
-			}
-			if rapid.Bool().Draw(t, "in cooldown") {
-				pool.CoolDown(w.ID, "", noon)
-			}
-			candidates = append(candidates, w.Address)
-		}
-		var got []token.Address
-		for _, id := range pool.Choose(1, candidates, token.Units(1), noon) {
-			if id.ChainID != 1 {
-				t.Fatalf("chain %d", id.ChainID)
-			}
-			got = append(got, id.Address)
-		}
-		slices.SortFunc(got, func(a, b token.Address) int { return int(a[19]) - int(b[19]) })
-		if !slices.Equal(got, candidates) {
-			t.Fatalf("chose among %v, want %v", got, candidates)
-		}
-	})
+	other := wallet.NewPool(func(int) int { return 0 })
+	if got := other.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon); got[0].Address[19] != 2 {
+		t.Errorf("order %v, drawn the other way round", got)
+	}
 }
 
 // TestCooldown: a wallet in cooldown is tried last for a minute, also when the others
@@ -238,6 +211,33 @@ func TestCooldown(t *testing.T) {
 		}
 		if order := pool.Choose(1, candidates, token.Units(1), at); order[2].Address != step.last {
 			t.Errorf("after %v: order %v", step.at, order)
+		}
+	}
+}
+
+func TestProgressOf(t *testing.T) {
+	type change func(*wallet.Wallet, *payment.Payment)
+	noop := []payment.Attempt{{}, {Noop: true}}
+	for name, test := range map[string]struct {
+		change change
+		want   payment.Progress
+	}{
+		"a node has it": {func(*wallet.Wallet, *payment.Payment) {}, payment.ProgressSent},
+		"no node":       {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce = 11 }, payment.ProgressCommitted},
+		"prepared":      {func(_ *wallet.Wallet, p *payment.Payment) { p.State = payment.Prepared }, payment.ProgressCommitted},
+		"another's":     {func(_ *wallet.Wallet, p *payment.Payment) { p.Wallet[0]++ }, payment.ProgressCommitted},
+		"no gas":        {func(w *wallet.Wallet, _ *payment.Payment) { w.Paused = wallet.OutOfGas }, payment.WaitingForFunds},
+		"dear gas": {func(w *wallet.Wallet, _ *payment.Payment) { w.Progress.Waits = payment.WaitingForFees },
+			payment.WaitingForFees},
+		"mined":              {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce = 9 }, payment.ProgressMined},
+		"its nonce is mined": {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce, p.Attempts = 9, noop }, payment.ProgressSent},
+		"it is, not a no-op": {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce, p.Attempts = 8, noop }, payment.ProgressMined},
+	} {
+		w := wallet.Wallet{Progress: wallet.Progress{Mined: 10, Paid: []uint64{8, 10}, Sent: 11}}
+		p := payment.Payment{State: payment.Committed, Nonce: 10}
+		test.change(&w, &p)
+		if got := w.ProgressOf(p); *got != test.want {
+			t.Errorf("%s: %s, want %s", name, *got, test.want)
 		}
 	}
 }
