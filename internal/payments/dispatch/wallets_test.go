@@ -262,11 +262,11 @@ func TestOneNodeCountsMore(t *testing.T) {
 		}
 	}
 	p := newProcess(t, script{})
-	p.keys, p.bad = p.keys[:1], badNode{Node: p, more: 3, alone: true}
+	p.keys, p.bad = p.keys[:1], badNode{Node: p, alone: true}
 	if p.ask("k").is("alone", dispatch.ErrUnavailable).without("Reserve#1"); p.Times["Open"] > 0 {
 		t.Errorf("alone, it opens a wallet: %v", p.Calls)
 	}
-	p.bad.alone = false
+	p.bad.alone, p.bad.more = false, 3
 	for n := range 4 { // as many as the window has
 		p.ask(fmt.Sprint(n)).is("within the window", nil)
 	}
