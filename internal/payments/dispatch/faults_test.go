@@ -94,90 +94,20 @@ func day(amount uint64, at time.Time) store.Charge {
 		Limits: []payment.DailyLimit{{Amount: unit(5000)}}}
 }
 
-// TestEveryFailureIsAnswered: whichever call of a request fails, its answer is true. "Nothing was started" leaves no
-// payment and no reservation. "In progress" is ended by the same request, sent again.
+// TestEveryFailureIsAnswered: whichever call of a request fails, alone or with others, its answer is true. "Nothing was
+// started" leaves no payment and no reservation. "In progress" is ended by the same request, sent again.
 func TestEveryFailureIsAnswered(t *testing.T) {
 	paid, unavailable, inProgress := []error{nil}, []error{dispatch.ErrUnavailable, porttest.ErrBroken},
 		[]error{dispatch.ErrInProgress, porttest.ErrBroken}
 	paused, reused := []error{dispatch.ErrUnavailable, wallet.ErrPaused}, []error{dispatch.ErrKeyReused}
-	for _, test := range []struct {
-		name   string
-		script script
-		want   []error
-	}{
-		{"no call fails", script{}, paid},
-
-		{"no node is known", breaks("Nodes#1"), unavailable},
-		{"the registry cannot be read", breaks("Wallets#1"), unavailable},
-		{"the last comparison is unknown", breaks("Compared#1"), paid},
-		{"the node does not know a wallet's count", breaks("Account#1"), paid},
-		{"nor any other's", breaks("Account#1", "Account#2", "Account#3", "Account#4"), unavailable},
-		{"and the payment perhaps not discarded then", breaks("Account#1", "Account#2", "Account#3", "Account#4", "Discard#1"), inProgress},
-		{"a wallet cannot be opened", breaks("Open#1"), paid},
-		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
-		{"the wallets cannot be listed to open one", breaks("Wallets#2"), paid},
-		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").With("Estimate#1", func(p *process) error {
-			p.Pass(time.Minute)
-			return nil
-		}), unavailable},
-		{"the node does not simulate", breaks("Estimate#1"), unavailable},
-		{"the node knows no price", breaks("Fees#1"), unavailable},
-		{"there is no key", breaks("Signer#1"), paid},
-		{"nor any other", breaks("Signer#1", "Signer#2"), unavailable},
-		{"the key is out of reach", breaks("Ready#1"), paid},
-		{"as is the other", breaks("Ready#1", "Ready#2"), unavailable},
-		{"the payment may or may not be stored", breaks("Create#1"), []error{porttest.ErrBroken}},
-		{"the day cannot be charged", breaks("Charge#1"), unavailable},
-		{"and the payment perhaps not discarded", breaks("Charge#1", "Discard#1"), inProgress},
-
-		{"the reservation is unknown", breaks("Reserve#1"), paid},
-		{"and another process commits", script{"Reserve#1": func(p *process) error { p.Must(overtake(p)); return porttest.ErrBroken }}, paid},
-		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
-		{"and its key has been used for another request", script{"Reserve#1": replace}, reused},
-		{"there is no key any more", breaks("Signer#2"), paid},
-		{"the key is out of reach since", breaks("Ready#2"), paid},
-		{"as is the other", breaks("Ready#2", "Ready#3"), unavailable},
-		{"and the wallet cannot be read", breaks("Ready#2", "Wallet#1"), inProgress},
-		{"the key does not sign", breaks("Sign#1"), inProgress},
-		{"the commit is unknown", breaks("Commit#1"), paid},
-		{"and the payment cannot be read after it", breaks("Commit#1", "Payment#1"), inProgress},
-		{"and the key has been used for another request then", script{"Commit#1": replace}, reused},
-		{"another process commits first", script{"Commit#1": overtake}, paid},
-		{"and its bytes cannot be read", breaks("PendingTx#1").With("Commit#1", overtake), paid},
-		{"another process commits elsewhere", script{"Commit#1": elsewhere}, paid},
-		{"a run has used up the nonce", script{"Commit#1": useUp}, paid},
-		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", useUp), inProgress},
-		{"and the reservation cannot be released", breaks("Release#1").With("Commit#1", useUp), inProgress},
-		{"the release is lost", breaks("Release#1"), paid},
-		{"the hint is lost", breaks("Hint#1"), paid},
-		{"the broadcast is lost", breaks("Send#1"), paid},
-
-		{"the window is full", script{"Reserve#1": crowded}, paid},
-		{"and none is mined", script{"Reserve#1": full}, paid},
-		{"and nobody knows how many are mined", breaks("Account#3").With("Reserve#1", crowded), paid},
-		{"and the ceiling is perhaps not raised", breaks("RaiseCeiling#1").With("Reserve#1", crowded), paid},
-
-		{"the wallet is paused", script{"Reserve#1": pause(first)}, paid},
-		{"and moving the payment fails", breaks("Reassign#1").With("Reserve#1", pause(first)), paused},
-		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").With("Reserve#1", pause(first)), inProgress},
-		{"and the registry cannot be read", breaks("Wallets#3").With("Reserve#1", func(p *process) error {
-			p.Pass(dispatch.RegistryAge)
-			return pause(first)(p)
-		}), inProgress},
-		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, reused},
-		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, paused},
-		{"both are too poor", script{"Reserve#1": spend(first), "Reserve#2": spend(second)}, []error{dispatch.ErrInsufficient}},
-		{"one has too little, one is paused", script{"Reserve#1": spend(first), "Reserve#2": pause(second)}, paused},
-		{"one is paused, the other is too poor", script{"Reserve#1": pause(first), "Reserve#2": spend(second)}, paused},
-		{"and the day's charge is not given back", breaks("Refund#1").With("Reserve#1", pause(first)).With("Reserve#2", pause(second)), paused},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := newProcess(t, test.script)
+	answered := func(name string, s script, want ...error) {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, s)
 			began, a := p.Now(), p.ask("k")
-			for _, want := range test.want {
-				a.is(test.name, want)
+			for _, want := range want {
+				a.is(name, want)
 			}
-			for call := range test.script {
+			for call := range s {
 				t.Errorf("%s was not called: %v", call, p.Calls)
 			}
 			stored := p.stored()
@@ -195,7 +125,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				if stored.ID != "" || !p.holdsNothing() {
 					t.Errorf("nothing was started, but stored is %+v", stored)
 				}
-				if !strings.Contains(test.name, "is not given back") { // the day is as it was
+				if !strings.Contains(name, "is not given back") { // the day is as it was
 					p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now())))
 				}
 			default:
@@ -209,6 +139,74 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				}
 			}
 		})
+	}
+	fair := newProcess(t, script{})
+	fair.ask("k").is("no call fails", nil)
+	if !fair.Did("Compared#1") || !fair.Did("Release#1") || !fair.Did("Hint#1") {
+		t.Errorf("there was no such call: %v", fair.Calls)
+	}
+	alone := map[string][]error{"Rules#1": unavailable, "Nodes#1": unavailable, "Wallets#1": unavailable, "Estimate#1": unavailable,
+		"Fees#1": unavailable, "Charge#1": unavailable, "Create#1": {porttest.ErrBroken}, "Sign#1": inProgress}
+	for _, call := range fair.Calls {
+		want, fails := alone[call]
+		if !fails {
+			want = paid
+		}
+		answered(call, breaks(call), want...)
+	}
+	for _, test := range []struct {
+		name   string
+		script script
+		want   []error
+	}{
+		{"the node knows no wallet's count", breaks("Account#1", "Account#2", "Account#3", "Account#4"), unavailable},
+		{"and the payment perhaps not discarded then", breaks("Account#1", "Account#2", "Account#3", "Account#4", "Discard#1"), inProgress},
+		{"no wallet can be opened", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
+		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").With("Estimate#1", func(p *process) error {
+			p.Pass(time.Minute)
+			return nil
+		}), unavailable},
+		{"there is no key", breaks("Signer#1", "Signer#2"), unavailable},
+		{"no key can sign", breaks("Ready#1", "Ready#2"), unavailable},
+		{"the day cannot be charged, nor the payment discarded", breaks("Charge#1", "Discard#1"), inProgress},
+
+		{"the reservation is unknown, and another process commits", script{"Reserve#1": func(p *process) error {
+			p.Must(overtake(p))
+			return porttest.ErrBroken
+		}}, paid},
+		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
+		{"and its key has been used for another request", script{"Reserve#1": replace}, reused},
+		{"no key can sign any more", breaks("Ready#2", "Ready#3"), unavailable},
+		{"nor can the wallet be read", breaks("Ready#2", "Wallet#1"), inProgress},
+		{"the commit is unknown, and the payment cannot be read", breaks("Commit#1", "Payment#1"), inProgress},
+		{"and the key has been used for another request then", script{"Commit#1": replace}, reused},
+		{"another process commits first", script{"Commit#1": overtake}, paid},
+		{"and its bytes cannot be read", breaks("PendingTx#1").With("Commit#1", overtake), paid},
+		{"another process commits elsewhere", script{"Commit#1": elsewhere}, paid},
+		{"a run has used up the nonce", script{"Commit#1": useUp}, paid},
+		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", useUp), inProgress},
+		{"and the reservation cannot be released", breaks("Release#1").With("Commit#1", useUp), inProgress},
+
+		{"the window is full", script{"Reserve#1": crowded}, paid},
+		{"and none is mined", script{"Reserve#1": full}, paid},
+		{"and nobody knows how many are mined", breaks("Account#3").With("Reserve#1", crowded), paid},
+		{"and the ceiling is perhaps not raised", breaks("RaiseCeiling#1").With("Reserve#1", crowded), paid},
+
+		{"the wallet is paused", script{"Reserve#1": pause(first)}, paid},
+		{"and moving the payment fails", breaks("Reassign#1").With("Reserve#1", pause(first)), paused},
+		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").With("Reserve#1", pause(first)), inProgress},
+		{"and the registry cannot be read", breaks("Wallets#3").With("Reserve#1", func(p *process) error {
+			p.Pass(dispatch.RegistryAge)
+			return pause(first)(p)
+		}), inProgress},
+		{"and its key has been used meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, reused},
+		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, paused},
+		{"both are too poor", script{"Reserve#1": spend(first), "Reserve#2": spend(second)}, []error{dispatch.ErrInsufficient}},
+		{"one has too little, one is paused", script{"Reserve#1": spend(first), "Reserve#2": pause(second)}, paused},
+		{"one is paused, the other is too poor", script{"Reserve#1": pause(first), "Reserve#2": spend(second)}, paused},
+		{"and the day is not given back", breaks("Refund#1").With("Reserve#1", pause(first)).With("Reserve#2", pause(second)), paused},
+	} {
+		answered(test.name, test.script, test.want...)
 	}
 }
 
