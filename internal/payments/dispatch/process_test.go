@@ -180,16 +180,6 @@ func (p *process) stored() payment.Payment {
 	return stored
 }
 
-// holdsNothing reports whether no wallet has a reservation.
-func (p *process) holdsNothing() bool {
-	for _, a := range p.keys {
-		if w, err := p.Tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
 
 func (p *process) Nodes(context.Context) (chain.Nodes, error) {
