@@ -11,6 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -61,6 +62,34 @@ func TestCommit(t *testing.T) {
 		if (err != nil) != test.fails || (p.ID != "") != (test.written == 1) || len(test.desk.written) != test.written ||
 			test.written == 1 && (p.State != payment.Committed || p.Nonce != 4 || test.desk.written[0].TxHash != p.TxHash) {
 			t.Errorf("%s: %+v, %v, written is %v", name, p, err, test.desk.written)
+		}
+	}
+}
+
+// A dear is a node on a chain with fees for layer 1, or a node that knows no price.
+type dear struct {
+	chain.Node
+	err error
+}
+
+func (d dear) String() string { return "node" }
+
+func (d dear) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(1), L1Fee: token.Units(1000)}, d.err
+}
+
+func (d dear) Estimate(context.Context, chain.Call) (uint64, error) { return chain.NoopGas, nil }
+
+// PutNoop implements the store of UseUp.
+func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
+
+// TestUseUp: a no-op ties up its L1 fee, and none is made without a price.
+func TestUseUp(t *testing.T) {
+	for _, broken := range []error{nil, errors.New("broken")} {
+		noop, err := store.UseUp(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: broken}}, wallet.ID{ChainID: 1}, 4, token.Amount{}, 0, now)
+		gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas))
+		if !errors.Is(err, broken) || gas.Less(noop.Gas) != (broken == nil) {
+			t.Errorf("%+v, %v", noop, err)
 		}
 	}
 }
