@@ -279,7 +279,8 @@ func TestCancel(t *testing.T) {
 		}
 		d.Pass(test.since)
 		direct := d.ask("k").err
-		if open := errors.As(direct, new(*dispatch.OpenError)); open != (test.calls == nil) || !open && !errors.Is(direct, dispatch.ErrDuplicate) {
+		if open := errors.As(direct, new(*dispatch.OpenError)); open != (test.calls == nil) ||
+			!open && !errors.Is(direct, dispatch.ErrDuplicate) {
 			t.Errorf("%s: a request goes on with the release: %v, after %v", what, direct, d.Calls)
 		}
 		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped

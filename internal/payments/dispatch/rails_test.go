@@ -142,10 +142,11 @@ func TestUnusableSettings(t *testing.T) {
 		spoil func(p *process)
 		log   string
 	}{
-		"damaged":                 {spoiled(settings.ErrDamaged), "damaged"},
-		"missing":                 {spoiled(settings.ErrMissing), "remit rails add"},
-		"of newer code":           {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
-		"unreadable":              {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, porttest.ErrBroken.Error()},
+		"damaged":       {spoiled(settings.ErrDamaged), "damaged"},
+		"missing":       {spoiled(settings.ErrMissing), "remit rails add"},
+		"of newer code": {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
+		"unreadable": {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") },
+			porttest.ErrBroken.Error()},
 		"a live stack's, unset":   {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
 		"a restored live stack's": {func(p *process) { p.d.Live = true; p.Set(bounds) }, "not confirmed"},
 	} {

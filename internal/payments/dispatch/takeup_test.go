@@ -361,12 +361,14 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 		does  script
 		want  error
 	}{
-		"its request may live":         {handlerLife - time.Millisecond, nil, pending},
-		"its request is dead":          {handlerLife, nil, nil},
-		"its wallet cannot be read":    {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
-		"its guard cannot be read":     {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
-		"it cannot be read":            {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
-		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error { return p.ask("l", guarded).err }}, pending},
+		"its request may live":      {handlerLife - time.Millisecond, nil, pending},
+		"its request is dead":       {handlerLife, nil, nil},
+		"its wallet cannot be read": {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
+		"its guard cannot be read":  {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
+		"it cannot be read":         {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
+		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error {
+			return p.ask("l", guarded).err
+		}}, pending},
 		"it is signed before the discard": {handlerLife, script{"Discard#1": func(p *process) error {
 			return p.ask("k").err
 		}}, pending},

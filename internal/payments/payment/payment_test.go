@@ -107,8 +107,10 @@ func TestMoves(t *testing.T) {
 // TestAttempts: of two runs that bump the payment which both have read, neither sees the other's attempt.
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
-	first := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now))(t)
-	other := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now))(t)
+	first := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}},
+		chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now))(t)
+	other := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}},
+		chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now))(t)
 	if !slices.Equal(first.Hashes(), []chain.Hash{{1}, {2}}) || !slices.Equal(other.Hashes(), []chain.Hash{{1}, {3}}) {
 		t.Errorf("hashes %v and %v", first.Hashes(), other.Hashes())
 	}
