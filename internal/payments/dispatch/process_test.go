@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -57,10 +58,13 @@ type process struct {
 	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
 	executed   []string                 // transfers that are ByCall, with the gas that they had
 	bad        badNode                  // the middle one of three nodes; zero: there is one
+	log        bytes.Buffer
 }
 
+func unit(n uint64) token.Amount { return token.Units(n) }
+
 // asked is a request that a process can make.
-var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(100)}
+var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: unit(100)}
 
 // first and second are the wallets of a process.
 var first, second = token.Address{1}, token.Address{2}
@@ -71,12 +75,12 @@ func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPay
 // start returns a process with two wallets and with the tables of another.
 func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p := &process{
-		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
+		holds: unit(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 	}
 	p.Recorder = porttest.New(t, tables, s, p)
 	p.d = dispatch.New(stack.Config{ChainID: 1, Token: porttest.Rail.Token, BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.Tables, Around: p.Around}, p}, Keys: p, Nodes: p,
-		Hints: p, Log: slog.New(slog.DiscardHandler), Now: p.Now, Random: rand.Reader,
+		Hints: p, Log: slog.New(slog.NewTextHandler(&p.log, nil)), Now: p.Now, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 		After: func(d time.Duration) <-chan time.Time {
 			p.Must(p.Call("After " + d.String()))
@@ -84,7 +88,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		},
 	})
 	p.set(func(s *settings.Settings) {
-		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantCap = fakechain.Batcher, 4, token.Units(5000), 100
+		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantCap = fakechain.Batcher, 4, unit(5000), 100
 	})
 	return p
 }
@@ -96,36 +100,84 @@ func (p *process) set(change func(*settings.Settings)) {
 	p.d.Forget()
 }
 
-// pay sends asked.
-func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
+// An answer is a process's answer to a request.
+type answer struct {
+	dispatch.Result
+	err  error
+	p    *process
+	what string
+}
+
+// askedAs is asked, changed, under a key.
+func askedAs(key string, changes ...func(*payment.Request)) payment.Request {
+	r := asked
+	r.IdempotencyKey = key
+	for _, change := range changes {
+		change(&r)
+	}
+	return r
+}
+
+// ask sends asked, changed, under a key.
+func (p *process) ask(key string, changes ...func(*payment.Request)) answer {
+	return p.request(askedAs(key, changes...))
+}
+
+func (p *process) request(r payment.Request) answer {
+	result, err := p.d.Send(p.T.Context(), r)
+	return answer{Result: result, err: err, p: p}
+}
+
+// move gives an operator's order, which moves 50 tokens of the first wallet unless it says otherwise.
+func (p *process) move(change func(*dispatch.Transfer)) answer {
+	t := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: unit(50)}
+	if change != nil {
+		change(&t)
+	}
+	made, err := p.d.Move(p.T.Context(), t)
+	return answer{Result: dispatch.Result{Payment: made}, err: err, p: p}
+}
+
+// is fails the test unless the answer is a payment, or the error want and none.
+func (a answer) is(what string, want error) answer {
+	a.p.T.Helper()
+	if a.what = what; !errors.Is(a.err, want) || (a.err == nil) != (a.Payment.ID != "") ||
+		want == dispatch.ErrUnavailable && errors.Is(a.err, dispatch.ErrInProgress) {
+		a.p.T.Errorf("%s: answered %+v, %v, want %v, after %v", what, a.Result, a.err, want, a.p.Calls)
+	}
+	return a
+}
+
+// by fails the test unless a wallet pays.
+func (a answer) by(wallet token.Address) answer {
+	a.p.T.Helper()
+	if a.Payment.Wallet != wallet {
+		a.p.T.Errorf("%s: paid by %s, want %s, after %v", a.what, a.Payment.Wallet, wallet, a.p.Calls)
+	}
+	return a
+}
+
+// without fails the test if a call was made.
+func (a answer) without(calls ...string) answer {
+	a.p.T.Helper()
+	for _, call := range calls {
+		if a.p.Did(call) {
+			a.p.T.Errorf("%s: %s was called: %v", a.what, call, a.p.Calls)
+		}
+	}
+	return a
+}
 
 // open opens a wallet that can pay.
 func (p *process) open(a token.Address) {
 	p.Must(p.Tables.Open(context.Background(),
-		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}, porttest.Rail.Token.Contract))
-}
-
-// send sends asked under another key.
-func (p *process) send(key string) (dispatch.Result, error) {
-	r := asked
-	r.IdempotencyKey = key
-	return p.d.Send(p.T.Context(), r)
+		wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: unit(1000), Gas: unit(1 << 60)}, porttest.Rail.Token.Contract))
 }
 
 // stored is the payment that answers asked, as it is stored; zero when none is.
 func (p *process) stored() payment.Payment {
 	stored, _ := p.Tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
 	return stored
-}
-
-// holdsNothing reports whether no wallet has a reservation.
-func (p *process) holdsNothing() bool {
-	for _, a := range p.keys {
-		if w, err := p.Tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
@@ -170,7 +222,7 @@ func (r registering) Wallets(ctx context.Context, rail token.Coin) (wallet.Regis
 func (p *process) String() string { return "node" }
 
 func (p *process) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1)}, nil
+	return chain.Market{BaseFee: unit(10), Tip: unit(1), L1Fee: unit(1000)}, nil
 }
 
 // balance is the amount of the token that a wallet has.
@@ -238,7 +290,7 @@ func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head
 	if a == p.foreign {
 		pending++
 	}
-	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
+	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: unit(1 << 60)}, nil
 }
 
 func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {

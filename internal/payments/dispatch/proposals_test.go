@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/deployment/stack"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -31,7 +29,8 @@ type desk struct {
 	terms    apikey.Terms
 	events   []string
 	replayed bool          // of the last propose
-	oldest   time.Duration // of the last run
+	released int           // by the last run
+	oldest   time.Duration // of it
 }
 
 var (
@@ -44,29 +43,23 @@ var (
 func newDesk(t *testing.T, s script) *desk { return deskOf(newProcess(t, s)) }
 
 func deskOf(p *process) *desk {
-	d, t := &desk{process: p}, p.T
-	config, parts := d.d.Config, d.d.Parts
+	d := &desk{process: p}
+	parts := p.d.Parts
 	parts.Store = eager{parts.Store}
-	rails := dispatch.NewRails(dispatch.Wiring{Config: func(r store.Rail) (stack.Config, error) {
-		one := config
-		one.ChainID, one.Token, one.Network = r.Coin.ChainID, r.Token, r.Settings.Network
-		return one, nil
-	}, Nodes: func(stack.Config) chain.Provider { return d }}, parts)
-	d.d = must.Get(rails.Of(t.Context(), token.Coin{}))(t)
-	d.d.Forget()
+	rails := p.rails(parts, nil)
+	p.d = must.Get(rails.Of(p.T.Context(), token.Coin{}))(p.T)
+	p.d.Forget()
 	d.Proposals = &dispatch.Proposals{Rails: rails, Events: d,
 		Terms: func(context.Context, string) (apikey.Terms, error) { return d.terms, nil },
 		Explain: func(err error) proposal.Refusal {
 			for code, is := range map[string]error{"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
-				"approval_required": dispatch.ErrApprovalRequired, "recipient_not_allowed": dispatch.ErrRecipient} {
+				"approval_required": dispatch.ErrApprovalRequired} {
 				if errors.Is(err, is) {
 					return proposal.Refusal{Code: code}
 				}
 			}
-			if _, ok := errors.AsType[*dispatch.SimilarError](err); ok {
-				return proposal.Refusal{Code: "similar_payment"}
-			}
-			return proposal.Refusal{}
+			_, similar := errors.AsType[*dispatch.SimilarError](err)
+			return proposal.Refusal{Code: map[bool]string{true: "similar_payment"}[similar]}
 		}}
 	return d
 }
@@ -107,15 +100,18 @@ func free(p *proposal.Proposal, _ *payment.Request) { p.Required = false }
 func (d *desk) run() proposal.Proposal {
 	d.process.T.Helper()
 	var err error
-	_, d.oldest, err = d.Run(d.process.T.Context())
+	d.released, d.oldest, err = d.Run(d.process.T.Context())
 	d.Must(err)
 	return d.read()
 }
 
 func (d *desk) read() proposal.Proposal {
 	d.process.T.Helper()
-	p := must.Get(d.Tables.Proposal(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)))(d.process.T)
-	return p
+	return must.Get(d.Tables.Proposal(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)))(d.process.T)
+}
+
+func (d *desk) approve(by proposal.Author) error {
+	return must.Err(d.Approve(d.process.T.Context(), owner, name, by, anyAsset))
 }
 
 func (d *desk) is(what, status string) proposal.Proposal {
@@ -139,86 +135,85 @@ func (d *desk) compared() {
 func TestProposalIsReleased(t *testing.T) {
 	d := newDesk(t, nil)
 	due := d.Now().Add(10 * time.Minute)
-	made, err := d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due })
-	if err != nil || d.replayed || made.Status() != proposal.StatusAwaiting {
-		t.Fatal(made, d.replayed, err)
+	later := func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due }
+	if made := must.Get(d.propose(later))(t); d.replayed || made.Status() != proposal.StatusAwaiting {
+		t.Fatal(made, d.replayed)
 	}
-	d.run()
-	d.is("without an approval", proposal.StatusAwaiting)
-	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
-	d.run()
-	d.is("before its time", proposal.StatusScheduled)
-	d.Pass(10*time.Minute - 1)
-	d.run()
-	d.is("a moment before its time", proposal.StatusScheduled)
-	d.Pass(1 + time.Second)
-	began := d.Now()
-	p := d.run()
-	if d.is("due", proposal.StatusReleased); !p.Payment.CreatedAt.Equal(began) || !p.Closed || len(d.sent) != 1 || d.oldest != time.Second {
+	for _, step := range []struct {
+		what, status string
+		after        time.Duration
+	}{{"without an approval", proposal.StatusAwaiting, 0}, {"before its time", proposal.StatusScheduled, 0},
+		{"a moment before its time", proposal.StatusScheduled, 10*time.Minute - 1}, {"due", proposal.StatusReleased, 1 + time.Second}} {
+		d.Pass(step.after)
+		if d.run(); (d.released == 1) != (step.status == proposal.StatusReleased) {
+			t.Errorf("%s: %d released", step.what, d.released)
+		}
+		if d.is(step.what, step.status); step.status == proposal.StatusAwaiting {
+			d.Must(d.approve(checker))
+		}
+	}
+	if p := d.read(); !p.Payment.CreatedAt.Equal(d.Now()) || !p.Closed || len(d.sent) != 1 || d.oldest != time.Second ||
+		!d.ask("k").is("its own request", nil).Replayed {
 		t.Errorf("%+v, %d sent, %s", p, len(d.sent), d.oldest)
 	}
 	d.run()
-	if result, err := d.pay(); err != nil || !result.Replayed || result.Payment.TxHash != p.Payment.TxHash || len(d.sent) != 1 {
-		t.Errorf("its own request: %+v, %v", result, err)
+	if again := must.Get(d.propose(later))(t); !d.replayed || again.Status() != proposal.StatusReleased {
+		t.Errorf("proposed again: %v, %v", again, d.replayed)
 	}
-	if again, err := d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due }); err != nil || !d.replayed ||
-		again.Status() != proposal.StatusReleased {
-		t.Errorf("proposed again: %v, %v, %v", again, d.replayed, err)
-	}
-	if approved, err := d.Approve(t.Context(), owner, name, proposal.Author{Key: "key_3", Root: "key_3"}, anyAsset); err != nil ||
-		approved.Approver.Key != "key_2" {
-		t.Errorf("approved once more: %+v, %v", approved.Approver, err)
+	if err := d.approve(proposal.Author{Key: "key_3", Root: "key_3"}); err != nil || d.read().Approver.Key != "key_2" {
+		t.Errorf("approved once more: %v", err)
 	}
 	if _, err := d.Cancel(t.Context(), owner, name); !errors.Is(err, proposal.ErrReleased) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if want := []string{proposal.Created, proposal.Approved}; !slices.Equal(d.events, want) {
-		t.Errorf("events %v, want %v", d.events, want)
+	if want := []string{proposal.Created, proposal.Approved}; !slices.Equal(d.events, want) || len(d.sent) != 1 {
+		t.Errorf("events %v, want %v; %d sent", d.events, want, len(d.sent))
 	}
 }
 
 // TestARefusedReleaseKeepsTheKey, and is tried again.
 func TestARefusedReleaseKeepsTheKey(t *testing.T) {
+	approve := func(d *desk) { d.Must(d.approve(checker)) }
+	daily := func(units uint64) func(d *desk) {
+		return func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = unit(units) }) }
+	}
 	for what, test := range map[string]struct {
 		refuse, allow func(d *desk)
 		code          string
 	}{
-		"its amount is not there": {func(d *desk) { d.holds = token.Units(1) },
-			func(d *desk) { d.holds = token.Units(1000) }, "insufficient_funds"},
-		"the day is used up": {func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Units(1) }) },
-			func(d *desk) { d.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) }, "daily_limit_exceeded"},
-		"its key's limit at that time": {func(d *desk) {}, func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) },
-			"daily_limit_exceeded"},
-		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) }) },
-			func(d *desk) { must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t) }, "approval_required"},
+		"its amount is not there": {func(d *desk) { d.holds = unit(1) },
+			func(d *desk) { d.holds = unit(1000) }, "insufficient_funds"},
+		"the day is used up":           {daily(1), daily(0), "daily_limit_exceeded"},
+		"its key's limit at that time": {func(*desk) {}, approve, "daily_limit_exceeded"},
+		"it needs an approval": {func(d *desk) { d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) }) },
+			approve, "approval_required"},
 	} {
-		t.Run(what, func(t *testing.T) {
-			d := newDesk(t, nil)
-			must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) {
-				if what == "its key's limit at that time" {
-					r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: token.Units(99)}
-				}
-			}))(t)
-			test.refuse(d)
-			p := d.run()
-			if p.Payment.State != payment.Proposed || p.Refusal == nil || p.Refusal.Code != test.code || p.Tries != 1 {
-				t.Fatalf("it is %s, %+v, after %v", p.Payment.State, p.Refusal, d.Calls)
+		d := newDesk(t, nil)
+		must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) {
+			if what == "its key's limit at that time" {
+				r.Key.Daily = payment.DailyLimit{Key: "key_1", Amount: unit(99)}
 			}
-			if _, err := d.pay(); !errors.As(err, new(*dispatch.OpenError)) {
-				t.Errorf("its key: %v", err)
+		}))(t)
+		test.refuse(d)
+		p := d.run()
+		if p.Payment.State != payment.Proposed || p.Refusal == nil || p.Refusal.Code != test.code || p.Tries != 1 {
+			t.Errorf("%s: it is %s, %+v, after %v", what, p.Payment.State, p.Refusal, d.Calls)
+		}
+		if !errors.As(d.ask("k").err, new(*dispatch.OpenError)) {
+			t.Errorf("%s: its key is free", what)
+		}
+		test.allow(d)
+		if d.read().Approver.Key == "" { // an approval begins the intervals anew
+			d.Pass(time.Minute - 1)
+			if d.run(); len(d.sent) > 0 {
+				t.Errorf("%s: it was tried within a minute", what)
 			}
-			test.allow(d)
-			if d.read().Approver.Key == "" { // an approval begins the intervals anew
-				d.Pass(time.Minute - 1)
-				if d.run(); len(d.sent) > 0 {
-					t.Error("it was tried within a minute")
-				}
-				d.Pass(1)
-			}
-			if p := d.run(); p.Status() != proposal.StatusReleased || p.Refusal == nil || len(d.sent) != 1 {
-				t.Errorf("it is %s, %+v, after %v", p.Payment.State, p.Refusal, d.Calls)
-			}
-		})
+			d.Pass(1)
+		}
+		d.run()
+		if p := d.is(what, proposal.StatusReleased); p.Refusal == nil || len(d.sent) != 1 {
+			t.Errorf("%s: %+v", what, p.Refusal)
+		}
 	}
 }
 
@@ -227,7 +222,7 @@ func TestApproval(t *testing.T) {
 	d := newDesk(t, nil)
 	must.Get(d.propose(func(p *proposal.Proposal, _ *payment.Request) { p.By.Root = "key_0" }))(t)
 	for _, own := range []proposal.Author{{Key: "key_1", Root: "key_0"}, {Key: "key_0", Root: "key_0"}, {Key: "key_9", Root: "key_0"}} {
-		if _, err := d.Approve(t.Context(), owner, name, own, anyAsset); !errors.Is(err, proposal.ErrOwn) {
+		if err := d.approve(own); !errors.Is(err, proposal.ErrOwn) {
 			t.Errorf("by %s: %v", own.Key, err)
 		}
 	}
@@ -236,101 +231,72 @@ func TestApproval(t *testing.T) {
 		t.Errorf("by another merchant: %v", err)
 	}
 	d.Pass(time.Hour)
-	if _, err := d.Approve(t.Context(), owner, name, checker, anyAsset); !errors.Is(err, proposal.ErrEnded) {
+	if err := d.approve(checker); !errors.Is(err, proposal.ErrEnded) {
 		t.Errorf("after its end: %v", err)
 	}
 	d.is("after its end", proposal.StatusExpired)
 	if _, err := d.Cancel(t.Context(), owner, name); err != nil {
 		t.Errorf("cancelled after its end: %v", err)
 	}
-	if _, err := d.Approve(t.Context(), owner, name, maker, anyAsset); !errors.Is(err, proposal.ErrOwn) && err == nil {
-		t.Errorf("by its own key, after its end: %v", err)
-	}
-	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: token.Units(1)}})
-	batch.IdempotencyKey = "batch"
-	p, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Required: true, Life: time.Hour}, batch, true)
-	must.OK(t, err)
+	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: unit(1)}})
+	d = newDesk(t, nil)
+	must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { *r = batch }))(t)
 	limited := checker
 	limited.Limits.Guard = time.Hour
-	if _, err := d.Approve(t.Context(), owner, proposal.ID(p.Payment.ID), limited, anyAsset); !errors.Is(err, dispatch.ErrGuardedBatch) {
+	if err := d.approve(limited); !errors.Is(err, dispatch.ErrGuardedBatch) {
 		t.Errorf("a batch by a guarded key: %v", err)
 	}
 }
 
 // TestCancel: 200 only if nothing will be paid, 409 if a nonce is held, and a dead release is taken back.
 func TestCancel(t *testing.T) {
+	begun := []string{"Reserve#1", "Payment#1"}
 	for what, test := range map[string]struct {
-		calls []string
-		since time.Duration
-		want  error
+		calls   []string
+		since   time.Duration
+		restore func(*desk)
+		want    error
 	}{
-		"no release":                {nil, 0, nil},
-		"a handler may be at work":  {[]string{"Reserve#1", "Payment#1"}, handlerLife - time.Millisecond, proposal.ErrBeginning},
-		"the handler is dead":       {[]string{"Reserve#1", "Payment#1"}, handlerLife, nil},
-		"the payment holds a nonce": {[]string{"Sign#1"}, handlerLife, proposal.ErrReleased},
+		"no release":                {nil, 0, nil, nil},
+		"a handler may be at work":  {begun, handlerLife - time.Millisecond, nil, proposal.ErrBeginning},
+		"the handler is dead":       {begun, handlerLife, nil, nil},
+		"the payment holds a nonce": {[]string{"Sign#1"}, handlerLife, nil, proposal.ErrReleased},
+		"restored, and not compared": {nil, 0, func(d *desk) {
+			d.Must(d.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Revision: 1}))
+		}, proposal.ErrBeginning},
+		"restored, and suspected": {nil, 0, func(d *desk) {
+			d.Must(d.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
+		}, proposal.ErrBeginning},
 	} {
 		d := newDesk(t, breaks(test.calls...))
-		d.compared()
+		if d.compared(); test.restore != nil {
+			d.ask("before").is("opens the wallets", nil)
+			test.restore(d)
+		}
 		must.Get(d.propose(free))(t)
 		if test.calls != nil {
 			d.run()
 		}
 		d.Pass(test.since)
-		_, direct := d.d.Send(t.Context(), asked)
-		_, open := errors.AsType[*dispatch.OpenError](direct)
-		if open != (test.calls == nil) || !open && !errors.Is(direct, dispatch.ErrDuplicate) {
+		direct := d.ask("k").err
+		if open := errors.As(direct, new(*dispatch.OpenError)); open != (test.calls == nil) ||
+			!open && !errors.Is(direct, dispatch.ErrDuplicate) {
 			t.Errorf("%s: a request goes on with the release: %v, after %v", what, direct, d.Calls)
 		}
 		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped
 		_, err := d.Cancel(t.Context(), owner, name)
-		if _, late := d.d.Send(t.Context(), asked); err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
-			t.Errorf("%s: a request under a key that is used up: %v", what, late)
-		}
 		if state := d.read().Payment.State; !errors.Is(err, test.want) || (err == nil) != (state == payment.Cancelled) {
 			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
 		}
-	}
-	for what, restore := range map[string]func(*desk){
-		"restored, and not compared": func(d *desk) {
-			d.Must(d.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Revision: 1}))
-		},
-		"restored, and suspected": func(d *desk) {
-			d.Must(d.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
-		},
-	} {
-		d := newDesk(t, nil)
-		d.compared()
-		must.Get(d.pay())(t) // opens the wallets
-		restore(d)
-		must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "other" }))(t)
-		other := proposal.ID(payment.KeyID(asked.Merchant, asked.Mode, "other"))
-		if _, err := d.Cancel(t.Context(), owner, other); !errors.Is(err, proposal.ErrBeginning) {
-			t.Errorf("%s: cancelled: %v", what, err)
+		if late := d.ask("k").err; err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
+			t.Errorf("%s: a request under a key that is used up: %v", what, late)
 		}
-		d.Pass(time.Hour)
-		if _, _, err := d.Run(t.Context()); err != nil {
-			t.Fatal(err)
+		if d.Pass(time.Hour); test.restore != nil {
+			d.run()
+			if err := d.approve(checker); !errors.Is(err, proposal.ErrBeginning) || d.read().Payment.State != payment.Proposed {
+				t.Errorf("%s: after its end it is %s, approved: %v", what, d.read().Payment.State, err)
+			}
 		}
-		_, err := d.Approve(t.Context(), owner, other, checker, anyAsset)
-		p := must.Get(dispatch.FindProposal(t.Context(), d.Store, owner, other))(t)
-		if !errors.Is(err, proposal.ErrBeginning) || p.Payment.State != payment.Proposed {
-			t.Errorf("%s: after its end it is %s, approved: %v", what, p.Payment.State, err)
-		}
-	}
-	d := newDesk(t, breaks("Reserve#1", "Payment#1")) // a slow handler reserves while the cancel is stored
-	d.compared()
-	must.Get(d.propose(free))(t)
-	slow := d.run().Payment
-	d.Pass(handlerLife)
-	d.Script = script{"Amend#4": func(p *process) error {
-		_, err := p.Tables.Reserve(t.Context(), store.NeedOf(slow, p.Now()))
-		return err
-	}}
-	_, err := d.Cancel(t.Context(), owner, name)
-	w := must.Get(d.Tables.Wallet(t.Context(), walletOf(slow.Wallet)))(t)
-	_, commit := store.Commit(t.Context(), d.Tables, d.Quiet(), slow, w.Reservations[slow.ID].Nonce, d.Now())
-	if err != nil || len(w.Reservations) != 1 || !errors.Is(commit, store.ErrChanged) {
-		t.Errorf("cancelled: %v; the slow handler: %v with %d, after %v", err, commit, len(w.Reservations), d.Calls)
 	}
 }
 
@@ -343,12 +309,11 @@ func TestAReleaseThatWasTakenBack(t *testing.T) {
 		d := newDesk(t, nil)
 		must.Get(d.propose(free))(t)
 		d.Script = script{"Reserve#1": func(*process) error {
-			p := d.read()
-			d.Must(d.Tables.Amend(t.Context(), p, take(p, d.Now()), store.Guard{}))
-			return errors.New("no answer")
+			d.Must(d.Tables.Amend(t.Context(), d.read(), take(d.read(), d.Now()), store.Guard{}))
+			return porttest.ErrBroken
 		}}
-		if n, _, err := d.Run(t.Context()); n != 0 || err != nil || len(d.sent) > 0 {
-			t.Errorf("%s: %d released, %v, after %v", what, n, err, d.Calls)
+		if d.run(); d.released != 0 || len(d.sent) > 0 {
+			t.Errorf("%s: %d released, after %v", what, d.released, d.Calls)
 		}
 	}
 }
@@ -360,7 +325,7 @@ func TestWhoIsNotReleased(t *testing.T) {
 	d.terms.Suspended = "fraud"
 	d.run()
 	d.is("a suspended merchant", proposal.StatusScheduled)
-	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(99)}}
+	d.terms = apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: unit(99)}}
 	if p := d.run(); p.Payment.State != payment.Proposed {
 		t.Errorf("above the merchant's maximum: %s", p.Payment.State)
 	}
@@ -452,104 +417,58 @@ func TestEventsAreNotLost(t *testing.T) {
 	}
 }
 
-// TestTheGuardOfARelease looks back from when it was due first, and later payments count too: waiting does not help.
+// TestTheGuardOfARelease looks back from when it was due first: waiting does not help.
 func TestTheGuardOfARelease(t *testing.T) {
-	guarded := func(_ *proposal.Proposal, r *payment.Request) { r.Key.Guard = time.Hour }
 	d := newDesk(t, nil)
-	d.set(func(s *settings.Settings) { s.NonceWindow, s.Daily = 64, token.Amount{} })
-	similar := must.Get(d.guarded("before"))(t)
+	d.ask("before", guarded).is("before", nil)
 	d.Pass(59 * time.Minute)
-	must.Get(d.propose(free, guarded, func(p *proposal.Proposal, _ *payment.Request) { p.Life = proposal.MaxLife }))(t)
+	must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) { p.Life, r.Key.Guard = proposal.MaxLife, time.Hour }))(t)
 	for range 3 {
 		if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" || p.Payment.State != payment.Proposed {
 			t.Fatalf("%+v, it is %s", p.Refusal, p.Payment.State)
 		}
 		d.Pass(10 * 24 * time.Hour)
 	}
-	d = newDesk(t, nil)
-	must.Get(d.propose(free, guarded))(t)
-	d.Pass(time.Minute)
-	must.Get(d.guarded("after it was due"))(t)
-	if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" {
-		t.Errorf("a later one: %+v", p.Refusal)
-	}
-	d = newDesk(t, nil)
-	similar = must.Get(d.guarded("before"))(t)
-	must.Get(d.propose(free, guarded, func(_ *proposal.Proposal, r *payment.Request) { r.DifferentFrom = similar.TxHash }))(t)
-	d.run()
-	d.is("it names the similar one", proposal.StatusReleased)
-	// Another guarded request does not discard a begun release.
-	d = newDesk(t, breaks("Reserve#1", "Payment#1"))
-	must.Get(d.propose(free, guarded))(t)
-	d.run()
-	d.Pass(10 * time.Minute)
-	if _, err := d.guarded("other"); !errors.Is(err, dispatch.ErrSimilarPending) || d.read().Payment.State != payment.Prepared {
-		t.Errorf("beside a begun release: %v, after %v", err, d.Calls)
-	}
 }
 
 // TestPropose judges the order of what is wrong.
 func TestPropose(t *testing.T) {
-	half := left(t, handlerLife, unreserved...)
-	d := deskOf(half)
-	if _, err := d.propose(); !errors.Is(err, dispatch.ErrInProgress) {
-		t.Errorf("a key with a half-made payment: %v", err)
-	}
-	d = newDesk(t, nil)
-	must.Get(d.pay())(t)
-	if _, err := d.propose(); !errors.Is(err, dispatch.ErrKeyReused) {
-		t.Errorf("a key that is used: %v", err)
-	}
-	d = newDesk(t, nil)
-	must.Get(d.propose())(t)
-	for what, change := range map[string]func(*proposal.Proposal, *payment.Request){
-		"amount": func(_ *proposal.Proposal, r *payment.Request) { r.Amount = token.Units(7) },
-		"time":   func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = d.Now() },
-		"none":   free,
-	} {
-		if _, err := d.propose(change); !errors.Is(err, dispatch.ErrKeyReused) {
-			t.Errorf("another %s: %v", what, err)
+	type change = func(*proposal.Proposal, *payment.Request)
+	d := deskOf(left(t, handlerLife, unreserved...))
+	fails := func(what string, want error, changes ...change) {
+		t.Helper()
+		if _, err := d.propose(changes...); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = token.Units(99) }
+	fails("a key with a half-made payment", dispatch.ErrInProgress)
+	d = newDesk(t, nil)
+	d.ask("k").is("paid", nil)
+	fails("a key that is used", dispatch.ErrKeyReused)
+	d = newDesk(t, nil)
+	fails("proposed", nil)
+	fails("another amount", dispatch.ErrKeyReused, func(_ *proposal.Proposal, r *payment.Request) { r.Amount = unit(7) })
+	fails("another time", dispatch.ErrKeyReused, func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = d.Now() })
+	fails("no approval", dispatch.ErrKeyReused, free)
+	key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "another" }
+	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = unit(99) }
 	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
 	own := func(_ *proposal.Proposal, r *payment.Request) { r.To = first }
-	for what, test := range map[string]struct {
-		changes []func(*proposal.Proposal, *payment.Request)
-		want    error
-	}{
-		"above, with approval":    {[]func(*proposal.Proposal, *payment.Request){above}, nil},
-		"above, without approval": {[]func(*proposal.Proposal, *payment.Request){above, free, own}, dispatch.ErrApprovalRequired},
-		"late":                    {[]func(*proposal.Proposal, *payment.Request){late, above, free}, dispatch.ErrExpired},
-		"own wallet":              {[]func(*proposal.Proposal, *payment.Request){own}, dispatch.ErrOwnWallet},
-	} {
-		key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = what }
-		if _, err := d.propose(append(test.changes, key)...); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v", what, err)
-		}
+	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free, own)
+	fails("late", dispatch.ErrExpired, key, late, above, free)
+	fails("own wallet", dispatch.ErrOwnWallet, key, own)
+	fails("above, with approval", nil, key, above)
+	limited := func(units uint64) func(*payment.Request) {
+		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }
 	}
-	r := asked
-	r.Key.ApproveAbove, r.IdempotencyKey = token.Units(99), "direct"
-	if _, err := d.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrApprovalRequired) {
-		t.Errorf("a direct payment above: %v", err)
-	}
-	r.Key.ApproveAbove = token.Units(100)
-	must.Get(d.d.Send(t.Context(), r))(t)
-	r.Key.ApproveAbove = token.Units(99)
-	if result, err := d.d.Send(t.Context(), r); err != nil || !result.Replayed {
-		t.Errorf("its replay: %v", err)
-	}
-	d.set(func(s *settings.Settings) { s.ApproveAbove = token.Units(99) })
-	if result, err := d.d.Send(t.Context(), r); err != nil || !result.Replayed {
-		t.Errorf("its replay, above the rail's: %v", err)
-	}
-	r.Key.ApproveAbove, r.IdempotencyKey = token.Amount{}, "any key"
-	if _, err := d.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrApprovalRequired) {
-		t.Errorf("above the rail's: %v", err)
-	}
-	p, r2 := proposal.Proposal{By: maker, Life: time.Hour}, asked
-	r2.IdempotencyKey = "may not pay"
-	if _, _, err := d.Propose(t.Context(), p, r2, false); !errors.Is(err, apikey.ErrNotPermitted) {
+	d.ask("direct", limited(99)).is("a direct payment above", dispatch.ErrApprovalRequired)
+	d.ask("direct", limited(100)).is("as much", nil)
+	d.ask("direct", limited(99)).is("its replay", nil)
+	d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) })
+	d.ask("direct", limited(99)).is("its replay, above the rail's", nil)
+	d.ask("any key").is("above the rail's", dispatch.ErrApprovalRequired)
+	if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, payment.Request{}, false); !errors.Is(err,
+		apikey.ErrNotPermitted) {
 		t.Errorf("without the scope: %v", err)
 	}
 }
@@ -559,7 +478,7 @@ func TestPropose(t *testing.T) {
 func TestAThousandAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, nil)
-		d.Store, d.holds, d.keys = d.Store.(eager).Store, token.Units(1e6), nil
+		d.Store, d.holds, d.keys = d.Store.(eager).Store, unit(1e6), nil
 		for i := range byte(16) {
 			d.keys = append(d.keys, token.Address{1 + i})
 		}

@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -22,84 +22,75 @@ import (
 // euro is a second rail, on another chain.
 var euro = settings.Rail{ChainID: 2, Token: token.Token{Contract: token.Address{0xe0}, Symbol: "EURC", Decimals: 6}, Network: "other"}
 
-// nodesOf are the nodes of a chain, or why there are none.
-type nodesOf func() (chain.Nodes, error)
+// Railed are the rails of a process.
+type railed struct {
+	*dispatch.Rails
+	p *process
+}
 
-func (n nodesOf) Nodes(context.Context) (chain.Nodes, error) { return n() }
+// rails returns the rails of p's store, of which every chain has its node.
+func (p *process) rails(parts dispatch.Parts, chains func(context.Context) ([]uint64, error)) *dispatch.Rails {
+	config := p.d.Config
+	return dispatch.NewRails(dispatch.Wiring{Chains: chains, Nodes: func(stack.Config) chain.Provider { return p },
+		Config: func(r store.Rail) (stack.Config, error) {
+			one := config
+			one.ChainID, one.Token, one.Network = r.Coin.ChainID, r.Token, r.Settings.Network
+			return one, nil
+		}}, parts)
+}
 
-// railsOf returns the rails of a process, and the error that the nodes of euro answer with.
-func railsOf(p *process, chains ...uint64) (*dispatch.Rails, *error) {
-	down := new(error)
+// railsOf returns the rails of a process and euro.
+func railsOf(p *process, chains ...uint64) railed {
 	s := settings.Default(euro)
 	s.At = p.Now().Add(-90 * time.Minute)
 	p.Must(p.Tables.SetSettings(p.T.Context(), s))
-	parts := p.d.Parts
-	return dispatch.NewRails(dispatch.Wiring{
-		Config: func(r store.Rail) (stack.Config, error) {
-			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, BlockTime: time.Minute}, nil
-		},
-		Nodes: func(c stack.Config) chain.Provider {
-			if c.ChainID == 1 {
-				return p
-			}
-			return nodesOf(func() (chain.Nodes, error) { return chain.Nodes{p}, *down })
-		},
-		Chains: func(context.Context) ([]uint64, error) { return chains, nil },
-	}, parts), down
+	return railed{p.rails(p.d.Parts, func(context.Context) ([]uint64, error) { return chains, nil }), p}
+}
+
+// ask sends asked, changed, by the rails.
+func (r railed) ask(key string, changes ...func(*payment.Request)) answer {
+	q := askedAs(key, changes...)
+	result, err := r.Send(r.p.T.Context(), q)
+	return answer{Result: result, err: err, p: r.p}
+}
+
+func inEuro(r *payment.Request) { r.Asset = euro.Coin() }
+
+// cleared stores that a run has just found no payment of euro missing.
+func cleared(p *process) {
+	p.Must(p.Tables.SetCompared(p.T.Context(), euro.Coin(),
+		store.Comparison{Ran: p.Now(), Since: p.Now().Add(-time.Hour), Abreast: p.Now()}))
 }
 
 // TestOneKeyTwoRails: a key is one payment, whatever the asset, and no wallet of any rail is paid.
 func TestOneKeyTwoRails(t *testing.T) {
 	p := newProcess(t, script{})
-	rails, _ := railsOf(p)
-	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), store.Comparison{Ran: p.Now(), Since: p.Now(), Abreast: p.Now()}))
-	if r, err := rails.Send(t.Context(), asked); err != nil || r.Payment.Token != porttest.Rail.Token {
-		t.Fatalf("%+v, %v", r, err)
+	rails := railsOf(p)
+	rails.ask("k").is("a rail without wallets may have lost them", dispatch.ErrUnavailable)
+	cleared(p)
+	if made := rails.ask("k").is("the first", nil); made.Payment.Token != porttest.Rail.Token {
+		t.Errorf("%+v", made.Result)
 	}
-	other := asked
-	other.Asset = euro.Coin()
-	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
-		t.Errorf("the same key on another rail: %v", err)
-	}
-	register(p, token.Address{7}, wallet.Retired) // the process has read that there is none
+	rails.ask("k", inEuro).is("the same key on another rail", dispatch.ErrKeyReused)
+	p.Must(p.Tables.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: token.Address{7}},
+		Token: euro.Token.Contract, State: wallet.Retired, Key: wallet.InSecret})) // since the process read them
 	p.Pass(2 * time.Second)
-	to := asked
-	to.IdempotencyKey, to.To = "own", token.Address{7}
-	if _, err := rails.Send(t.Context(), to); !errors.Is(err, dispatch.ErrOwnWallet) {
-		t.Errorf("a wallet of another rail: %v", err)
+	rails.ask("own", func(r *payment.Request) { r.To = token.Address{7} }).is("another's wallet", dispatch.ErrOwnWallet)
+	for asset, of := range map[token.Coin]token.Coin{euro.Coin(): {}, {}: euro.Coin()} {
+		p.d = must.Get(rails.Of(t.Context(), of))(t)
+		p.ask("astray", func(r *payment.Request) { r.Asset = asset }).is("at another dispatcher", dispatch.ErrUnavailable)
 	}
-	for asset, d := range map[token.Coin]*dispatch.Dispatcher{
-		euro.Coin(): must.Get(rails.Of(t.Context(), token.Coin{}))(t),
-		{}:          must.Get(rails.Of(t.Context(), euro.Coin()))(t),
-	} {
-		astray := asked
-		astray.IdempotencyKey, astray.Asset = "astray", asset
-		if _, err := d.Send(t.Context(), astray); !errors.Is(err, dispatch.ErrUnavailable) {
-			t.Errorf("a request for %v at another rail's dispatcher: %v", asset, err)
-		}
-	}
-	late := asked
-	late.IdempotencyKey = "late"
 	rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
-	_, err := rails.Send(t.Context(), late)
-	if text := fmt.Sprint(err); !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(text, "of chain [3]") ||
-		strings.Contains(text, "remove") {
-		t.Errorf("a chain has nodes and no rail: %v", err)
+	late := rails.ask("late").is("a chain has nodes and no rail", dispatch.ErrUnavailable)
+	if text := late.err.Error(); !strings.Contains(text, "of chain [3]") || strings.Contains(text, "remove") {
+		t.Error(text)
 	}
 	p.Must(p.Tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 3, Token: euro.Token, Network: "new"})))
-	if _, err := rails.Send(t.Context(), late); err != nil {
-		t.Errorf("it has got a rail since this process read them: %v", err)
-	}
-	closed := asked
-	closed.IdempotencyKey = "closed"
+	rails.ask("late").is("it has got a rail since this process read them", nil)
 	p.Set(func(s *settings.Settings) { s.Closed = true })
 	p.Pass(settings.MaxAge)
-	if _, err := rails.Send(t.Context(), closed); !errors.Is(err, dispatch.ErrAssetClosed) {
-		t.Errorf("a closed rail: %v", err)
-	}
-	if r, err := rails.Send(t.Context(), asked); err != nil || !r.Replayed {
-		t.Errorf("a repetition: %+v, %v", r, err)
-	}
+	rails.ask("closed").is("a closed rail", dispatch.ErrAssetClosed)
+	rails.ask("k").is("a repetition", nil)
 }
 
 // A silent node answers nothing.
@@ -112,125 +103,74 @@ func (silent) Account(context.Context, token.Address, token.Address, chain.Head)
 // TestADeadRail names itself in its refusal.
 func TestADeadRail(t *testing.T) {
 	p := newProcess(t, script{})
-	rails, _ := railsOf(p)
-	nodes := chain.Nodes{silent{p}}.Watch(p.Now, time.After)
+	rails, nodes := railsOf(p), chain.Nodes{silent{p}}.Watch(p.Now, time.After)
 	for range 3 {
 		_, _ = nodes.Latest(t.Context(), token.Address{}, token.Address{})
 	}
 	rails.Wiring.Nodes = func(stack.Config) chain.Provider { return nodes }
-	other := asked
-	other.Asset = euro.Coin()
-	if _, err := rails.Send(t.Context(), other); !errors.Is(err, dispatch.ErrUnavailable) ||
-		!strings.Contains(err.Error(), "no node of rail "+euro.Coin().String()+" has answered") {
-		t.Error(err)
+	if a := rails.ask("k", inEuro).is("dead", dispatch.ErrUnavailable); !strings.Contains(a.err.Error(),
+		"no node of rail "+euro.Coin().String()+" has answered") {
+		t.Error(a.err)
 	}
 }
 
-// An otherNode is of euro's chain.
-type otherNode struct {
-	*process
-	paid token.Address // has a transaction
-}
-
-func (n otherNode) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
-	account := chain.Account{Head: head, Gas: token.Units(1 << 60)}
-	if a == n.paid {
-		account.Mined, account.Pending = 1, 1
-	}
-	return account, nil
-}
-
-// TestOthersCleared: a process pays on a rail only once the other one lacks no payment in these tables.
-func TestOthersCleared(t *testing.T) {
-	const ago = 30 * time.Second
-	seven, eight := token.Address{7}, token.Address{8}
-	ahead := func(_ *process, c *store.Comparison) { c.Since = c.Ran }
-	for name, c := range map[string]struct {
-		before  func(p *process, known *store.Comparison) // has changed what a run knows of euro
-		chains  []uint64
-		down    bool
-		wallets []token.Address // registered, the first has a record
-		paid    token.Address
-		pays    bool
-		alone   bool // the tables end with the process
-	}{
-		"cleared, and down now": {nil, nil, true, []token.Address{seven}, seven, true, false},
-		"not in this series":    {ahead, nil, true, []token.Address{seven}, token.Address{}, false, false},
-		"but its nodes answer":  {ahead, nil, false, []token.Address{seven, eight}, token.Address{}, true, false},
-		"it is ahead":           {ahead, nil, false, []token.Address{seven, eight}, seven, false, false},
-		"a wallet is suspected": {func(p *process, c *store.Comparison) { ahead(p, c); suspect(p) }, nil, false,
-			[]token.Address{seven}, token.Address{}, false, false},
-		"its wallets are unknown":             {ahead, nil, false, nil, token.Address{}, false, false},
-		"a wallet has paid, by no record":     {ahead, nil, false, []token.Address{seven, eight}, eight, false, false},
-		"another chain has nodes and no rail": {nil, []uint64{1, 2, 3}, false, []token.Address{seven}, token.Address{}, false, false},
-		"ahead, tables of this process alone": {ahead, nil, false, []token.Address{seven, eight}, seven, true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProcess(t, script{})
-			rails, down := railsOf(p, c.chains...)
-			nodes, config := rails.Wiring.Nodes, rails.Config
-			rails.Config = func(r store.Rail) (stack.Config, error) {
-				made, err := config(r)
-				made.Ephemeral = c.alone
-				return made, err
-			}
-			rails.Wiring.Nodes = func(of stack.Config) chain.Provider {
-				if of.ChainID == 1 || c.down {
-					return nodes(of)
-				}
-				return chain.Nodes{otherNode{p, c.paid}}
-			}
-			for i, a := range c.wallets {
-				if register(p, a, wallet.Active); i == 0 {
-					p.Must(p.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 2, Address: a}, Ceiling: 4}, euro.Token.Contract))
-				}
-			}
-			known := store.Comparison{Ran: p.Now().Add(-ago), Since: p.Now().Add(-time.Hour), Abreast: p.Now().Add(-2 * ago)}
-			if c.before != nil {
-				c.before(p, &known)
-			}
-			p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(), known))
-			if c.down {
-				*down = chain.ErrNoNodes
-			}
-			if _, err := rails.Send(t.Context(), asked); (err == nil) != c.pays || err != nil && !errors.Is(err, dispatch.ErrUnavailable) {
-				t.Errorf("%v, want a payment: %t", err, c.pays)
-			}
-		})
-	}
-}
-
-func register(p *process, a token.Address, s wallet.State) {
-	p.Must(p.Tables.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: 2, Address: a}, Token: euro.Token.Contract,
-		State: s, Key: wallet.InSecret}))
-}
-
-func suspect(p *process) {
-	p.Must(p.Tables.Pause(context.Background(), wallet.ID{ChainID: 2, Address: token.Address{7}}, wallet.Suspicion+": test"))
-}
-
-// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have come
-// with restored tables; nor does one when the rail has been added again, before it is recovered.
+// TestALostRail: while a chain has nodes and no rail, no request makes a payment that holds a nonce, which may have
+// come with restored tables; nor does one when the rail has been added again, before it is recovered.
 func TestALostRail(t *testing.T) {
 	crashed := newProcess(t, breaks("Commit#1", "Payment#1"))
-	if _, err := crashed.pay(); !errors.Is(err, dispatch.ErrInProgress) {
-		t.Fatal(err)
-	}
+	crashed.ask("k").is("crashed", dispatch.ErrInProgress)
 	p := start(t, crashed.Tables, script{})
-	rails, _ := railsOf(p, 1, 2)
-	p.Must(p.Tables.SetCompared(t.Context(), euro.Coin(),
-		store.Comparison{Ran: p.Now(), Since: p.Now().Add(-time.Hour), Abreast: p.Now()}))
-	for _, lost := range []settings.Rail{{ChainID: 3, Token: euro.Token, Network: "lost"}, {}} {
-		rails.Wiring.Chains = func(context.Context) ([]uint64, error) { return []uint64{1, 2, 3}, nil }
-		if _, err := rails.Send(t.Context(), asked); !errors.Is(err, dispatch.ErrInProgress) {
-			t.Errorf("%v, and the payment is %s", err, p.stored().State)
+	cleared(p)
+	rails := railsOf(p, 1, 2, 3)
+	rails.ask("k").is("while it has no rail", dispatch.ErrInProgress)
+	p.Must(p.Tables.SetCompared(t.Context(), token.Coin{ChainID: 3}, store.Comparison{Ran: p.Now()}))
+	s := settings.Default(settings.Rail{ChainID: 3, Token: euro.Token, Network: "lost"})
+	s.At = p.Now()
+	p.Must(p.Tables.SetSettings(t.Context(), s))
+	p.Pass(settings.MaxAge)
+	rails.ask("k").is("before it is recovered", dispatch.ErrInProgress)
+}
+
+// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for made
+// payments are answered.
+func TestUnusableSettings(t *testing.T) {
+	bounds := func(s *settings.Settings) { s.Minimum, s.Maximum = unit(1), unit(1000) }
+	spoiled := func(err error) func(p *process) {
+		return func(p *process) { p.Tables.SpoilSettings(porttest.Rail.Coin(), err) }
+	}
+	for name, test := range map[string]struct {
+		spoil func(p *process)
+		log   string
+	}{
+		"damaged":       {spoiled(settings.ErrDamaged), "damaged"},
+		"missing":       {spoiled(settings.ErrMissing), "remit rails add"},
+		"of newer code": {func(p *process) { p.Set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
+		"unreadable": {func(p *process) { p.Script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") },
+			porttest.ErrBroken.Error()},
+		"a live stack's, unset":   {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
+		"a restored live stack's": {func(p *process) { p.d.Live = true; p.Set(bounds) }, "not confirmed"},
+	} {
+		p := newProcess(t, script{})
+		paid := p.ask("k").is("paid", nil).Payment
+		test.spoil(p)
+		p.Pass(settings.MaxAge)
+		p.ask("new").is(name, dispatch.ErrUnavailable).without("Create#2")
+		if !strings.Contains(p.log.String(), "settings unusable") || !strings.Contains(p.log.String(), test.log) {
+			t.Errorf("%s: logged %s, want %q", name, &p.log, test.log)
 		}
-		if lost != (settings.Rail{}) {
-			p.Must(p.Tables.SetCompared(t.Context(), token.Coin{ChainID: 3}, store.Comparison{Ran: p.Now()}))
-			s := settings.Default(lost)
-			s.At = p.Now()
-			p.Must(p.Tables.SetSettings(t.Context(), s))
-			p.Pass(settings.MaxAge)
+		if again := p.ask("k").is(name+", a repetition", nil); !again.Replayed || again.Payment.TxHash != paid.TxHash {
+			t.Errorf("%s: %+v", name, again.Result)
 		}
+		p.move(nil).is(name+", a transfer", dispatch.ErrUnavailable)
+		if err := p.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("%s: a refill: %v", name, err)
+		}
+		p.Set(func(s *settings.Settings) {
+			if bounds(s); s.Needs != settings.Code {
+				s.Needs, s.MerchantCap = settings.Code, 100
+			}
+			s.Daily, s.Confirmed = unit(5000), true
+		})
+		p.ask("new").is(name+", once they are set", nil)
 	}
 }

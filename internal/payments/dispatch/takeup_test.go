@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 )
@@ -21,63 +22,80 @@ import (
 // unreserved are the calls whose failure leaves a payment stored without a nonce.
 var unreserved = []string{"Reserve#1", "Payment#1"}
 
+const (
+	// handlerLife is how long a payment may be at work in a handler.
+	handlerLife = 35 * time.Second
+	guardTime   = 24 * time.Hour
+)
+
 // left returns a process whose first request for asked ended in progress, because some calls
 // failed. It made the payment at the process's time, and moves that on.
 func left(t *testing.T, since time.Duration, calls ...string) *process {
+	return leftBy(t, nil, since, calls...)
+}
+
+// leftBy is left after a changed request.
+func leftBy(t *testing.T, changes []func(*payment.Request), since time.Duration, calls ...string) *process {
 	p := newProcess(t, breaks(calls...))
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared {
-		t.Fatalf("the first request: %v, stored is %+v", err, p.stored())
+	if p.ask("k", changes...).is("the first request", dispatch.ErrInProgress); p.stored().State != payment.Prepared {
+		t.Fatalf("stored is %+v", p.stored())
 	}
 	p.Pass(since)
+	p.Script = nil
 	return p
 }
 
-// handlerLife is how long a payment may be at work in a handler.
-const handlerLife = 35 * time.Second
+// byGuard are the changes of a request by a guarded key.
+var byGuard = []func(*payment.Request){guarded}
+
+func tight(r *payment.Request)   { r.Key.Maximum = unit(99) }
+func guarded(r *payment.Request) { r.Key.Guard = guardTime }
+
+func from(h chain.Hash) func(*payment.Request) {
+	return func(r *payment.Request) { r.DifferentFrom = h }
+}
+
+// until gives a request a NotAfter some time from now.
+func (p *process) until(ahead time.Duration) func(*payment.Request) {
+	return func(r *payment.Request) { r.NotAfter = p.Now().Add(ahead) }
+}
 
 // TestTakenUpUnderOtherSettings: a payment without a nonce is signed as it would be prepared
 // now, once no other request can be making it.
 func TestTakenUpUnderOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(p *process, s *settings.Settings){
 		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },
-		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = token.Units(20) },
-		"a chain's gas": func(p *process, _ *settings.Settings) { p.d.GasUnit = 1 << 40 }, // known to be paid in the token
+		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = unit(20) },
+		"a chain's gas": func(p *process, _ *settings.Settings) { p.d.GasUnit = 1 << 40 },
 	} {
-		for _, daily := range []token.Amount{token.Units(5000), {}} {
+		for _, daily := range []token.Amount{unit(5000), {}} {
 			p := left(t, handlerLife-1, unreserved...)
 			p.set(func(s *settings.Settings) { s.Daily = daily; change(p, s) })
-			if _, err := p.pay(); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 {
-				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.Calls)
-			}
+			p.ask("k").is(name+", while the first handler may live", dispatch.ErrDuplicate).without("Send#1")
 			p.Pass(1)
-			result, err := p.pay()
-			made := result.Payment
-			want, _ := p.send("fresh")
-			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees ||
-				p.stored().Tx.Fees != made.Tx.Fees || made.Tx.GasUnit != p.d.GasUnit || p.stored().Tx.GasUnit != p.d.GasUnit {
-				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.Calls)
+			made, want := p.ask("k").is(name, nil).Payment, p.ask("fresh").Payment.Tx
+			if len(made.Tx.Data) != len(want.Data) || made.Tx.Fees != want.Fees || p.stored().Tx.Fees != want.Fees ||
+				made.Tx.GasUnit != p.d.GasUnit || p.stored().Tx.GasUnit != p.d.GasUnit {
+				t.Errorf("%s: %+v, want %+v", name, made.Tx, want)
 			}
 		}
 		p := left(t, handlerLife, unreserved...)
 		p.set(func(s *settings.Settings) { change(p, s) })
 		p.Script = breaks("Reassign#1")
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.Did("Charge#2") || len(p.sent) > 0 {
-			t.Errorf("%s, and it cannot be stored: %v, after %v", name, err, p.Calls)
-		}
+		p.ask("k").is(name+", and it cannot be stored", dispatch.ErrInProgress).without("Charge#2", "Send#1")
 		p = left(t, handlerLife, "Sign#1")
 		before := p.stored().Tx
 		p.set(func(s *settings.Settings) { change(p, s) })
-		if result, err := p.pay(); err != nil || result.Payment.Tx.Fees != before.Fees || p.Did("Reassign#1") {
-			t.Errorf("%s, with a nonce: %+v, %v", name, result.Payment.Tx, err)
+		if made := p.ask("k").is(name+", held", nil).without("Reassign#1"); made.Payment.Tx.Fees != before.Fees {
+			t.Errorf("%s, with a nonce: %+v", name, made.Payment.Tx)
 		}
-		move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
 		p = newProcess(t, breaks("Reserve#1"))
-		_, err := p.d.Move(t.Context(), move)
+		p.move(nil).is(name+", of a transfer", dispatch.ErrInProgress)
 		p.Pass(handlerLife)
 		p.set(func(s *settings.Settings) { change(p, s) })
-		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
-			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() && made.Tx.GasUnit == before.GasUnit {
-			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.Calls)
+		if made := p.move(nil).is(name+", of a transfer", nil).Payment; made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() &&
+			made.Tx.GasUnit == before.GasUnit {
+			t.Errorf("%s, of a transfer: %+v", name, made.Tx)
 		}
 	}
 }
@@ -85,111 +103,65 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 // TestTakenUpByAnotherContract: a payment that would be made through another contract by now
 // is given up. The next request makes it so.
 func TestTakenUpByAnotherContract(t *testing.T) {
-	r := batchOf(5, 6)
-	begun := func() *process {
+	for _, meanwhile := range []func(*process) error{overtake, func(*process) error { return nil }} {
 		p := newProcess(t, breaks(unreserved...))
 		p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
-		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrInProgress) {
-			t.Fatal(err)
-		}
+		p.request(batchOf(5, 6)).is("begun", dispatch.ErrInProgress)
 		p.Pass(handlerLife)
 		p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher })
-		return p
-	}
-	p := begun()
-	p.Script = script{"Discard#1": overtake}
-	if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.State != payment.Committed || p.Did("Charge#2") {
-		t.Errorf("another process makes it: %+v, %v, after %v", result, err, p.Calls)
-	}
-	p = begun()
-	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
-		len(p.sent) > 0 || p.Did("Charge#2") {
-		t.Errorf("%v, after %v", err, p.Calls)
-	}
-	if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Tx.To != fakechain.Batcher {
-		t.Errorf("%+v, %v, after %v", result.Payment, err, p.Calls)
-	}
-}
-
-// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes nothing from its day.
-func TestATransferThatFindsTheCeiling(t *testing.T) {
-	s := script{}
-	for n := range 20 { // others are faster, each time that the ceiling is raised
-		s = s.With(fmt.Sprint("Reserve#", n+1), func(p *process) error {
-			for i := 0; ; i++ {
-				if _, err := p.Tables.Reserve(t.Context(),
-					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.Now()}); err != nil {
-					p.mined++
-					return nil
-				}
-			}
-		})
-	}
-	p := newProcess(t, s)
-	move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
-	for n := range 2 {
-		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.Times["Reserve"] != 8*(n+1) {
-			t.Errorf("%v, after %v", err, p.Calls)
+		p.Script = script{"Discard#1": meanwhile}
+		if a := p.request(batchOf(5, 6)).without("Charge#2"); a.err == nil {
+			a.is("another process makes it", nil)
+			continue
+		} else if a.is("of another contract", dispatch.ErrUnavailable).without("Send#1"); p.stored().ID != "" {
+			t.Errorf("stored is %+v", p.stored())
 		}
-		p.Pass(handlerLife)
+		if made := p.request(batchOf(5, 6)).is("the next request", nil).Payment; made.Tx.To != fakechain.Batcher {
+			t.Errorf("paid by %s", made.Tx.To)
+		}
 	}
 }
 
 // TestTransferTakenUpIsScreenedAnew: an operator's transfer that was stored before its
 // recipient was listed is made only if it holds a nonce.
 func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
-	order := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+	deny := func(p *process) { p.Must(p.Tables.Deny(t.Context(), store.Denial{To: asked.To})) }
 	for name, test := range map[string]struct {
-		left   string // the call of the first order that fails
 		before func(p *process)
 		want   error
 	}{
-		"denied": {"Reserve#1", func(p *process) { p.Must(p.Tables.Deny(t.Context(), store.Denial{To: asked.To})) }, dispatch.ErrRecipient},
-		"listed": {"Reserve#1", func(p *process) {
+		"denied": {deny, dispatch.ErrRecipient},
+		"listed": {func(p *process) {
 			p.listed = []token.Address{asked.To}
 			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, dispatch.ErrRecipient},
-		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.Script = breaks("Rules#2") }, dispatch.ErrInProgress},
-		"the sanctions list is silent": {"Reserve#1", func(p *process) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
-		"neither":                      {"Reserve#1", func(*process) {}, nil},
+		"the deny list cannot be read": {func(p *process) { p.Script = breaks("Rules#2") }, dispatch.ErrInProgress},
+		"the sanctions list is silent": {func(p *process) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
+		"neither":                      {func(*process) {}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProcess(t, breaks(test.left))
-			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, dispatch.ErrInProgress) {
-				t.Fatal(err)
-			}
-			p.Pass(handlerLife)
-			test.before(p)
-			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) ||
-				(test.want == nil) == p.holdsNothing() || p.Did("Create#2") {
-				t.Errorf("%v, want %v, after %v", err, test.want, p.Calls)
-			}
-			if test.want == nil {
-				p.Must(p.Tables.Deny(t.Context(), store.Denial{To: asked.To}))
-				p.Pass(time.Minute)
-				if made, err := p.d.Move(t.Context(), order); err != nil || made.State != payment.Prepared || p.holdsNothing() {
-					t.Errorf("with a nonce: %+v, %v", made, err)
-				}
-			}
-		})
+		p := newProcess(t, breaks("Reserve#1"))
+		p.move(nil).is(name, dispatch.ErrInProgress)
+		p.Pass(handlerLife)
+		test.before(p)
+		if p.move(nil).is(name, test.want).without("Create#2"); (test.want == nil) == (p.nonces() == 0) {
+			t.Errorf("%s: it reserved otherwise, after %v", name, p.Calls)
+		}
+		if test.want == nil {
+			deny(p)
+			p.Pass(time.Minute)
+			p.move(nil).is("denied, with a nonce", nil)
+		}
 	}
 }
 
 // TestARequestThatEndsGivesBackWhatItTook: a request that took a payment up, charged it, and tried
 // for no reservation leaves the day as it was, however it ends.
 func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
-	for name, calls := range map[string][]string{
-		"its key is away, and the wallet cannot be read":                {"Ready#4", "Wallet#2"},
-		"its key is away, and the payment cannot be discarded or moved": {"Ready#4", "Ready#5", "Discard#1"},
-	} {
-		p := left(t, handlerLife, unreserved...)
-		p.Script = breaks(calls...)
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().State != payment.Prepared || !p.Did("Refund#1") {
-			t.Errorf("%s: %v, after %v", name, err, p.Calls)
-		}
-		p.Must(p.Tables.Charge(t.Context(), day(4900, p.Now()))) // all but the first request's amount
-	}
 	p := left(t, handlerLife, unreserved...)
+	p.Script = breaks("Ready#4", "Ready#5", "Discard#1") // its key is away, and it cannot be discarded or moved
+	p.ask("k").is("its key is away", dispatch.ErrInProgress)
+	p.Must(p.Tables.Charge(t.Context(), day(4900, p.Now()))) // all but the first request's amount
+	p = left(t, handlerLife, unreserved...)
 	ctx, cancel := context.WithDeadline(t.Context(), p.Now().Add(6*time.Second-1))
 	defer cancel()
 	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.Did("Refund#1") {
@@ -203,81 +175,60 @@ func TestANonceIsNoLicence(t *testing.T) {
 	anew := func(p *process) error {
 		stored := p.stored()
 		p.Must(p.Tables.Discard(t.Context(), stored))
-		_, _, err := p.Tables.Create(t.Context(), payment.New(stored.ID, asked, stored.Token, "", p.Now()).AssignedTo(first, stored.Tx))
-		return err
+		return create(p, payment.New(stored.ID, asked, stored.Token, "", p.Now()).AssignedTo(first, stored.Tx))
 	}
-	moved := func(p *process) error {
-		stored := p.stored()
-		return p.Tables.Reassign(t.Context(), stored.AssignedTo(second, stored.Tx), stored.Revision)
-	}
-	used := func(p *process) error { // check-receipts has used up the nonce
-		stored := p.stored()
-		p.Must(anew(p))
-		p.Must(useUp(p))
-		tx, err := p.Tables.PendingTx(t.Context(), walletOf(first), 0)
-		p.Must(err)
-		p.Must(p.Tables.Release(t.Context(), stored.ID, tx))
-		return p.Tables.Repause(t.Context(), walletOf(first), "", "by hand")
-	}
-	tight := payment.KeyLimits{Maximum: token.Units(99)}
-	daily := payment.KeyLimits{Daily: payment.DailyLimit{Key: "key", Amount: token.Units(99)}}
-	for name, test := range map[string]struct {
-		key    payment.KeyLimits
-		script script
-	}{
-		"above its maximum, begun anew":   {tight, script{"Commit#1": anew}},
-		"above its daily limit":           {daily, script{"Commit#1": anew}},
-		"moved to another wallet":         {tight, script{"Commit#1": moved}},
-		"begun anew, reservation unknown": {tight, breaks("Reserve#2").With("Payment#2", anew)},
-		"its nonce is gone":               {tight, script{"Reserve#2": used}},
+	for name, test := range map[string]script{
+		"begun anew": {"Commit#1": anew},
+		"moved to another wallet": {"Commit#1": func(p *process) error {
+			stored := p.stored()
+			return p.Tables.Reassign(t.Context(), stored.AssignedTo(second, stored.Tx), stored.Revision)
+		}},
+		"begun anew, reservation unknown": breaks("Reserve#2").With("Payment#2", anew),
+		"its nonce is gone": {"Reserve#2": func(p *process) error {
+			p.Must(anew(p))
+			p.Must(release(p))
+			return p.Tables.Repause(t.Context(), walletOf(first), "", "by hand")
+		}},
 	} {
 		p := left(t, handlerLife, "Sign#1")
-		p.Script = test.script
-		r := asked
-		r.Key = test.key
-		if result, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrDuplicate) || p.stored().State != payment.Prepared ||
-			len(p.sent) > 0 || p.Did("Reserve#3") || p.Did("Charge#2") {
-			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.Calls)
+		p.Script = test
+		p.ask("k", tight).is(name, dispatch.ErrDuplicate).without("Send#1", "Reserve#3", "Charge#2")
+		if p.stored().State != payment.Prepared {
+			t.Errorf("%s: it is %s", name, p.stored().State)
 		}
 	}
 }
 
-// TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another one pays.
-func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
-	p := newProcess(t, breaks(unreserved...))
-	p.foreign = first
-	p.open(second)
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.stored().Wallet != first {
-		t.Fatal(err)
-	}
-	p.Pass(handlerLife)
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.Did("Charge#2") {
-		t.Errorf("%+v, %v, after %v", result, err, p.Calls)
-	}
+// release is a run that uses up the first wallet's first nonce, and releases the payment that held it.
+func release(p *process) error {
+	p.Must(useUp(p))
+	tx, err := p.Tables.PendingTx(context.Background(), walletOf(first), 0)
+	p.Must(err)
+	return p.Tables.Release(context.Background(), p.stored().ID, tx)
 }
 
-// TestACrowdCostsNoRequests: a merchant that has used its cap of every wallet is refused for a
+// TestACrowdCostsNoRequests: merchants that have used their cap of every wallet are refused for a
 // second without a request to a node.
 func TestACrowdCostsNoRequests(t *testing.T) {
 	p := newProcess(t, script{})
 	p.keys = p.keys[:1]
 	p.set(func(s *settings.Settings) { s.MerchantCap = 25 * 1 })
-	must.Get(p.send("first"))(t)
+	other := func(r *payment.Request) { r.Merchant = "mer_2" }
+	p.ask("first").is("first", nil)
+	p.ask("first", other).is("another merchant's", nil)
 	for n, step := range []struct {
 		after time.Duration
 		asks  bool
 	}{{0, true}, {time.Second - 1, false}, {1, true}, {-time.Second, true}} {
 		p.Pass(step.after)
 		before := p.Times["Estimate"]
-		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.Times["Estimate"] > before != step.asks {
-			t.Errorf("request %d: %v, asked a node %t", n, err, p.Times["Estimate"] > before)
+		p.ask(fmt.Sprint(n)).is("beyond the cap", dispatch.ErrTooMany)
+		if p.ask(fmt.Sprint(n), other).is("beyond its cap", dispatch.ErrTooMany); p.Times["Estimate"] > before != step.asks {
+			t.Errorf("request %d: asked a node %t", n, p.Times["Estimate"] > before)
 		}
 	}
-	stranger := asked
-	stranger.IdempotencyKey, stranger.Key.Book, p.d.Book = "stranger", true, &book{}
-	if _, err := p.d.Send(t.Context(), stranger); !errors.Is(err, dispatch.ErrNotInBook) {
-		t.Errorf("a refusal that waiting does not end: %v", err)
-	}
+	p.d.Book = &book{}
+	p.ask("stranger", func(r *payment.Request) { r.Key.Book = true }).is("a refusal that waiting does not end", dispatch.ErrNotInBook)
 }
 
 // TestADuplicateWaits a moment for the request that is making the payment, and answers as the payment is then.
@@ -285,33 +236,164 @@ func TestADuplicateWaits(t *testing.T) {
 	if dispatch.New(stack.Config{}, dispatch.Parts{}).After == nil {
 		t.Error("it has nothing to wait by")
 	}
-	reserve := func(p *process) error {
-		stored := p.stored()
-		return must.Err(p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now())))
-	}
 	for name, test := range map[string]struct {
 		meanwhile func(p *process) error
 		want      error
-		duplicate bool
 	}{
-		"it is committed": {overtake, nil, false},
-		"it has a nonce":  {reserve, nil, false},
-		"it is as it was": {func(*process) error { return nil }, dispatch.ErrInProgress, true},
-		"it is refused": {func(p *process) error { return p.Tables.Discard(context.Background(), p.stored()) },
-			dispatch.ErrInProgress, true},
-		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
+		"it is committed": {overtake, nil},
+		"it has a nonce": {func(p *process) error {
+			return must.Err(p.Tables.Reserve(t.Context(), store.NeedOf(p.stored(), p.Now())))
+		}, nil},
+		"it is as it was":       {func(*process) error { return nil }, dispatch.ErrDuplicate},
+		"it is refused":         {func(p *process) error { return p.Tables.Discard(t.Context(), p.stored()) }, dispatch.ErrDuplicate},
+		"its key is used again": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused},
 	} {
 		p := left(t, 0, unreserved...)
 		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-		if result, err := p.pay(); err != nil || !result.Replayed || p.Did("After 300ms#1") {
-			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.Calls)
+		if a := p.ask("k").is("without a limit that it may be charged to", nil).without("After 300ms#1"); !a.Replayed {
+			t.Error("it is no replay")
 		}
 		p = left(t, handlerLife-1, unreserved...)
 		p.Script = script{"After 300ms#1": test.meanwhile}
-		result, err := p.pay()
-		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||
-			p.Did("After 300ms#2") || p.Did("Charge#2") {
-			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.Calls)
+		if a := p.ask("k").is(name, test.want).without("After 300ms#2", "Charge#2"); a.Replayed != (a.err == nil) {
+			t.Errorf("%s: it is a replay: %t", name, a.Replayed)
 		}
 	}
+}
+
+// TestNotAfter: a request whose time has passed begins nothing. It answers with a payment that is
+// signed or has a nonce, and discards one that a dead request left, before any limit is judged.
+func TestNotAfter(t *testing.T) {
+	late := func(p *process) error { p.Pass(2 * time.Second); return nil }
+	with := func(p *process, s script) *process { p.Script = s; return p }
+	unlimited := left(t, time.Second, unreserved...)
+	unlimited.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) // nothing is asked before
+	for name, test := range map[string]struct {
+		p     *process
+		ahead time.Duration
+		want  error
+		state payment.State // stored afterwards; "": none
+	}{
+		"the last second":                  {newProcess(t, nil), 0, nil, payment.Committed},
+		"a second later":                   {newProcess(t, nil), -time.Second, dispatch.ErrExpired, ""},
+		"300 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter, nil, payment.Committed},
+		"301 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter + time.Second, dispatch.ErrNotAfter, ""},
+		"it passes before the reservation": {newProcess(t, script{"Create#1": late}), time.Second, dispatch.ErrExpired, ""},
+		"a dead request left it":           {left(t, handlerLife, unreserved...), -time.Second, dispatch.ErrExpired, ""},
+		"another may be making it": {left(t, handlerLife-time.Second, unreserved...), -time.Second,
+			dispatch.ErrDuplicate, payment.Prepared},
+		"it has a nonce":                     {left(t, 0, "Sign#1"), -time.Second, nil, payment.Committed},
+		"it has a nonce, and its time comes": {left(t, handlerLife, "Sign#1"), 0, nil, payment.Committed},
+		"a run uses its nonce up": {with(left(t, handlerLife, "Sign#1"), script{"Ready#3": release}), -time.Second,
+			dispatch.ErrDuplicate, payment.Prepared},
+		"its time passes while it is taken up": {with(unlimited, script{"Ready#4": late}), time.Second,
+			dispatch.ErrDuplicate, payment.Prepared},
+	} {
+		reserved := test.p.Times["Reserve"]
+		a := test.p.ask("k", test.p.until(test.ahead)).is(name, test.want)
+		if test.p.stored().State != test.state || a.err != nil && test.p.Times["Reserve"] > reserved || len(test.p.Script) > 0 {
+			t.Errorf("%s: it is stored as %q, after %v", name, test.p.stored().State, test.p.Calls)
+		}
+	}
+	p := newProcess(t, nil)
+	p.ask("k", p.until(-time.Second), tight).is("above the maximum", dispatch.ErrExpired)
+	p = left(t, handlerLife, unreserved...)
+	p.ask("k", p.until(-time.Second), func(r *payment.Request) { r.To = fakechain.Payee(3) }).is("other content", dispatch.ErrKeyReused)
+	if p.stored().State != payment.Prepared {
+		t.Errorf("other content: it is stored as %q", p.stored().State)
+	}
+}
+
+// ends makes the payment of a key final.
+func (p *process) ends(key string, code payment.FailureCode) {
+	p.T.Helper()
+	made := must.Get(p.Tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, key)))(p.T)
+	end := must.Get(made.Confirm(chain.Receipt{Tx: made.TxHash, Block: 9}, p.Now()))(p.T)
+	if code != "" {
+		end = must.Get(made.Fail(code, chain.Receipt{Tx: made.TxHash, Block: 9}, p.Now()))(p.T)
+	}
+	p.Must(p.Tables.Finish(context.Background(), end))
+}
+
+// TestGuard: within a guarded key's time, the merchant's payment of an amount to a recipient is made once, unless the
+// request names the newest.
+func TestGuard(t *testing.T) {
+	p := newProcess(t, nil)
+	p.set(func(s *settings.Settings) { s.NonceWindow, s.Daily = 64, token.Amount{} })
+	refused := func(what string, want chain.Hash, a answer) {
+		t.Helper()
+		if similar, ok := errors.AsType[*dispatch.SimilarError](a.err); !ok || similar.TxHash != want {
+			t.Errorf("%s: %v, %v, want the hash %s", what, a.Payment, a.err, want)
+		}
+	}
+	one := p.ask("a", guarded).is("the first", nil).Payment
+	p.ask("a", guarded).is("its replay", nil)
+	refused("another key", one.TxHash, p.ask("b", guarded))
+	refused("it names another", one.TxHash, p.ask("b", guarded, from(chain.Hash{1})))
+	p.ask("c").is("a key without a guard", nil)
+	for what, change := range map[string]func(*payment.Request){
+		"amount":    func(r *payment.Request) { r.Amount = unit(101) },
+		"recipient": func(r *payment.Request) { r.To = fakechain.Payee(7) },
+		"merchant":  func(r *payment.Request) { r.Merchant = "mer_2" },
+		"amount: the hash is ignored": func(r *payment.Request) {
+			r.Amount, r.DifferentFrom = unit(102), one.TxHash
+		},
+	} {
+		p.ask("d"+what, guarded, change).is("another "+what, nil)
+	}
+	two := p.ask("e", guarded, from(one.TxHash)).is("it names the newest", nil).Payment
+	refused("a second that names the same", two.TxHash, p.ask("f", guarded, from(one.TxHash)))
+	p.ask("a", guarded).is("a replay of the first, beside the second", nil)
+	p.ends("e", payment.ExecutionReverted)
+	refused("the newest has failed", one.TxHash, p.ask("f", guarded))
+	p.ends("a", payment.AmountDiffers)
+	refused("the one before moved coins", one.TxHash, p.ask("f", guarded))
+	p.Pass(guardTime + time.Millisecond)
+	refused("a key with a longer guard", one.TxHash, p.ask("f", func(r *payment.Request) { r.Key.Guard = guardTime + time.Hour }))
+	p.ask("f", guarded).is("the time is over", nil)
+}
+
+// TestGuardOfAPaymentThatIsNotSigned: it holds up similar ones, until a dead request has left it without a nonce.
+func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
+	pending := dispatch.ErrSimilarPending
+	for name, test := range map[string]struct {
+		since time.Duration
+		does  script
+		want  error
+	}{
+		"its request may live":      {handlerLife - time.Millisecond, nil, pending},
+		"its request is dead":       {handlerLife, nil, nil},
+		"its wallet cannot be read": {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
+		"its guard cannot be read":  {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
+		"it cannot be read":         {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
+		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error {
+			return p.ask("l", guarded).err
+		}}, pending},
+		"it is signed before the discard": {handlerLife, script{"Discard#1": func(p *process) error {
+			return p.ask("k").err
+		}}, pending},
+	} {
+		p := leftBy(t, byGuard, test.since, unreserved...)
+		p.Script = test.does
+		if a := p.ask("other", guarded).is(name, test.want); (p.stored().State == "") != (a.err == nil) && !strings.Contains(name, "meanwhile") {
+			t.Errorf("%s: the first is %q", name, p.stored().State)
+		}
+	}
+}
+
+// TestGuardTakesUp: a guarded key's request takes up the payment that its guard names, and no payment that none does.
+func TestGuardTakesUp(t *testing.T) {
+	leftBy(t, byGuard, handlerLife, unreserved...).ask("k", guarded).is("its own", nil)
+	p := left(t, handlerLife, unreserved...)
+	p.ask("k", guarded).is("of a key without a guard", dispatch.ErrDuplicate)
+	if p.ask("k", guarded).is("the next request", nil); !p.stored().Guarded {
+		t.Errorf("stored is %+v", p.stored())
+	}
+	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: asked.Amount}})
+	batch.IdempotencyKey = "batch"
+	limited := batch
+	limited.Key.Guard = guardTime
+	p.request(limited).is("a batch", dispatch.ErrGuardedBatch)
+	p.request(batch).is("of a key without a guard", nil)
+	p.request(limited).is("a batch that is paid", nil)
 }

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +26,8 @@ func refilling(t *testing.T, s script) *process {
 	p := newProcess(t, s)
 	p.keys = append(p.keys, funding)
 	p.set(func(s *settings.Settings) {
-		s.Refills.Token = settings.Refill{Low: token.Units(60), Amount: token.Units(50), Daily: token.Units(200)}
-		s.Refills.Ether = settings.Refill{Low: token.Units(60), Amount: token.Units(7), Daily: token.Units(14)}
+		s.Refills.Token = settings.Refill{Low: unit(60), Amount: unit(50), Daily: unit(200)}
+		s.Refills.Ether = settings.Refill{Low: unit(60), Amount: unit(7), Daily: unit(14)}
 	})
 	return p
 }
@@ -43,15 +44,16 @@ func (p *process) nonces() (n uint64) {
 // TestEveryFailureOfATransferIsAnswered: whichever call of a transfer fails, its answer is
 // true, and the next call makes the transfer, once.
 func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
-	move := func(transfer dispatch.Transfer) func(p *process) error {
-		transfer.Key, transfer.Mode, transfer.From, transfer.To = "k", "test", first, asked.To
-		return func(p *process) error { _, err := p.d.Move(t.Context(), transfer); return err }
+	move := func(change func(*dispatch.Transfer)) func(p *process) error {
+		return func(p *process) error { return p.move(change).err }
 	}
 	for name, order := range map[string]func(p *process) error{
-		"tokens":          move(dispatch.Transfer{Amount: token.Units(50), Daily: token.Units(120)}),
-		"all tokens":      move(dispatch.Transfer{}),
-		"all ether":       move(dispatch.Transfer{Ether: true}),
-		"a call":          move(dispatch.Transfer{Ether: true, Call: []byte("approve")}),
+		"tokens":     move(func(t *dispatch.Transfer) { t.Daily = unit(120) }),
+		"all tokens": move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }),
+		"all ether":  move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }),
+		"a call": move(func(t *dispatch.Transfer) {
+			t.Amount, t.Ether, t.Call = token.Amount{}, true, []byte("approve")
+		}),
 		"a token refill":  func(p *process) error { return p.d.Refill(t.Context(), second, false, 9) },
 		"an ether refill": func(p *process) error { return p.d.Refill(t.Context(), second, true, 9) },
 	} {
@@ -67,12 +69,12 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 		for _, call := range calls {
 			p := refilling(t, breaks(call))
 			err := order(p)
+			begun, known := errors.Is(err, dispatch.ErrInProgress), errors.Is(err, porttest.ErrBroken)
 			unopened := strings.HasPrefix(call, "Open") && errors.Is(err, wallet.ErrUnknown) // its error is in the log
-			if call == "Payment#1" && (err == nil || !strings.HasSuffix(name, "refill") && !errors.Is(err, dispatch.ErrInProgress)) {
-				t.Errorf("%s: %s fails, so that nobody knows what is stored: %v", name, call, err)
-			}
-			if err != nil && !errors.Is(err, porttest.ErrBroken) && !unopened || !errors.Is(err, dispatch.ErrInProgress) &&
-				(err != nil && p.nonces() > 0 || errors.Is(err, dispatch.ErrUnavailable) && p.Did("Create#1") && !p.Did("Discard#1")) {
+			switch {
+			case call == "Payment#1" && (err == nil || !strings.HasSuffix(name, "refill") && !begun), err != nil && !known && !unopened,
+				err != nil && !begun && p.nonces() > 0, // nothing was started, or the answer says so
+				!begun && errors.Is(err, dispatch.ErrUnavailable) && p.Did("Create#1") && !p.Did("Discard#1"):
 				t.Errorf("%s: %s fails: %v, after %v", name, call, err, p.Calls)
 			}
 			p.Pass(handlerLife)
@@ -83,35 +85,49 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTransferOfAll moves what the wallet has, of ether less twice the highest fee. Nothing is no transfer.
+// TestTransferOfAll: of ether, less twice the highest fee.
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
-	all := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Ether: true}
-	ether := must.Get(p.d.Offer(t.Context(), all))(t)
-	fee := ether.Tx
+	made := p.move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }).is("all ether", nil).Payment
+	fee := made.Tx
 	fee.Value = token.Amount{}
-	if want := token.Units(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); ether.Amount != want || ether.Metadata["amount"] != "all" {
-		t.Errorf("%+v, want %v wei", ether, want)
-	}
-	p = newProcess(t, script{})
-	p.holds = token.Amount{}
-	all.Ether = false
-	if _, err := p.d.Offer(t.Context(), all); !errors.Is(err, dispatch.ErrInsufficient) || p.Did("Estimate#1") {
-		t.Errorf("nothing: %v, after %v", err, p.Calls)
+	if want := unit(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Metadata["amount"] != "all" ||
+		p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
+		t.Errorf("%+v, want %v wei", made, want)
 	}
 }
 
 // TestTwoOperators give orders under one key at once: an order is made and charged once, and another one is not made.
 func TestTwoOperators(t *testing.T) {
-	move := dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
 	for amount, want := range map[uint64]error{50: nil, 40: dispatch.ErrKeyReused} {
-		faster := move
-		faster.Amount = token.Units(amount)
 		p := newProcess(t, script{"Create#1": func(p *process) error {
-			return must.Err(start(t, p.Tables, script{}).d.Move(t.Context(), faster))
+			return start(t, p.Tables, script{}).move(func(t *dispatch.Transfer) { t.Amount = unit(amount) }).err
 		}})
-		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, want) || p.nonces() != 1 || p.Did("Charge#1") {
-			t.Errorf("after one of %d: %v, %d nonces, after %v", amount, err, p.nonces(), p.Calls)
+		p.move(func(t *dispatch.Transfer) { t.Daily = unit(50) }).is("the slower one", want).without("Charge#1")
+		if p.nonces() != 1 {
+			t.Errorf("after one of %d: %d nonces", amount, p.nonces())
+		}
+	}
+}
+
+// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes nothing from its day.
+func TestATransferThatFindsTheCeiling(t *testing.T) {
+	p := newProcess(t, script{})
+	for n := range 20 { // others are faster, each time that the ceiling is raised
+		p.Script[fmt.Sprint("Reserve#", n+1)] = func(p *process) error {
+			for i := 0; ; i++ {
+				if _, err := p.Tables.Reserve(t.Context(),
+					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.Now()}); err != nil {
+					p.mined++
+					return nil
+				}
+			}
+		}
+	}
+	for n := range 2 {
+		p.move(func(t *dispatch.Transfer) { t.Daily = unit(50) }).is("at the ceiling", wallet.ErrCeiling)
+		if p.Pass(handlerLife); p.Times["Reserve"] != 8*(n+1) {
+			t.Errorf("%d reservations", p.Times["Reserve"])
 		}
 	}
 }
@@ -143,17 +159,14 @@ func TestRefill(t *testing.T) {
 	}{
 		{"its reservation is unknown", 0, func() {}, 9, 0},
 		{"another process may be at it", handlerLife - 1, func() {}, 9, 0},
-		{"none is", 1, func() { p.set(func(s *settings.Settings) { s.Refills.Token.Amount = token.Units(60) }) }, 9, 1},
+		{"none is", 1, func() { p.set(func(s *settings.Settings) { s.Refills.Token.Amount = unit(60) }) }, 9, 1},
 		{"it holds a nonce", time.Hour, func() {}, 9, 1},
 		{"it is sent", 0, func() {
 			signed := chain.Signed{Nonce: 0, Hash: chain.Hash{1}, Raw: []byte{1}}
-			committed, err := number("USDC", "1").Commit(signed, p.Now())
-			p.Must(err)
-			p.Must(p.Tables.Commit(t.Context(), committed))
+			p.Must(p.Tables.Commit(t.Context(), must.Get(number("USDC", "1").Commit(signed, p.Now()))(t)))
 		}, 9, 1},
 		{"it arrived later", 0, func() {
-			made, err := number("USDC", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.Now())
-			p.Must(err)
+			made := must.Get(number("USDC", "1").Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 9}, p.Now()))(t)
 			p.Must(p.Tables.Finish(t.Context(), made))
 		}, 8, 1},
 		{"it arrived before", 0, func() {}, 9, 2},
@@ -165,22 +178,27 @@ func TestRefill(t *testing.T) {
 		}
 	}
 	p.Must(p.d.Refill(t.Context(), second, true, 9))
-	if ether := number("ETH", "1"); ether.Amount != token.Units(7) || !ether.Ether() {
+	if ether := number("ETH", "1"); ether.Amount != unit(7) || !ether.Ether() {
 		t.Errorf("refilled with ether by %+v", ether)
 	}
-	one, two := number("USDC", "1"), number("USDC", "2")
-	if one.Amount != token.Units(50) || one.Wallet != funding || two.Amount != token.Units(60) {
+	if one, two := number("USDC", "1"), number("USDC", "2"); one.Amount != unit(50) || one.Wallet != funding ||
+		two.Amount != unit(60) {
 		t.Errorf("refilled by %+v, then %+v", one, two)
 	}
+	p.Must(owning(p)) // it is refilled with ether only, and an operator may move its coins
+	p.Pass(time.Hour)
+	for ether, want := range map[bool]error{true: nil, false: dispatch.ErrUnavailable} {
+		if err := p.d.Refill(t.Context(), own, ether, 9); !errors.Is(err, want) {
+			t.Errorf("a merchant's own, ether %t: %v", ether, err)
+		}
+	}
+	p.move(func(t *dispatch.Transfer) { t.From = own }).is("of a merchant's own", nil).by(own)
 }
 
 // TestGasAccount: nobody is paid where the token's logs move fees, since receipts would not show it.
 func TestGasAccount(t *testing.T) {
 	p := newProcess(t, script{})
 	p.d.Gas.Account = asked.To
-	_, err := p.d.Send(t.Context(), asked)
-	_, moved := p.d.Move(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(5)})
-	if !errors.Is(err, dispatch.ErrRecipient) || !errors.Is(moved, dispatch.ErrRecipient) || p.nonces() != 0 {
-		t.Errorf("paid: %v; moved: %v; %d nonces", err, moved, p.nonces())
-	}
+	p.ask("k").is("paid", dispatch.ErrRecipient)
+	p.move(nil).is("moved", dispatch.ErrRecipient)
 }

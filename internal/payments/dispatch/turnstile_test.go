@@ -15,66 +15,50 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A slowPayer calls during for each request.
-type slowPayer struct{ during func() }
+// A payer calls itself for each request.
+type payer func()
 
-func (p slowPayer) Send(context.Context, payment.Request) (dispatch.Result, error) {
-	p.during()
+func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
+	p()
 	return dispatch.Result{}, nil
 }
 
 // A deaf is a store that counts no places.
 type deaf struct{ store.Places }
 
-func (deaf) Take(context.Context, store.Place, time.Time, int) error { return errors.New("no answer") }
-func (deaf) Leave(context.Context, store.Place) error                { return errors.New("no answer") }
+func (deaf) Take(context.Context, store.Place, time.Time, int) error { return porttest.ErrBroken }
+func (deaf) Leave(context.Context, store.Place) error                { return porttest.ErrBroken }
 
 // TestTurnstile: a merchant has so many requests under way and no more, others have theirs.
 func TestTurnstile(t *testing.T) {
 	now, ids, depth := time.Unix(1_000_000, 0), 'a', 0
-	var turns dispatch.Turnstile
-	ask := func(merchant string) error {
-		return must.Err(turns.Send(t.Context(), payment.Request{Merchant: merchant}))
-	}
-	busy := func(want bool, merchant string) {
+	turns := dispatch.Turnstile{Places: memory.NewPayments(), Most: 2, NewID: func() string { ids++; return string(ids) },
+		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	ask := func(merchant string, want error) {
 		t.Helper()
-		if err := ask(merchant); errors.Is(err, dispatch.ErrBusy) != want || err != nil && !want {
-			t.Errorf("%s with %d requests of mer_1 under way: %v, want busy: %t", merchant, depth, err, want)
+		if err := must.Err(turns.Send(t.Context(), payment.Request{Merchant: merchant})); !errors.Is(err, want) {
+			t.Errorf("%s with %d requests of mer_1 under way: %v, want %v", merchant, depth, err, want)
 		}
 	}
-	during := func() {}
-	turns = dispatch.Turnstile{
-		To: slowPayer{func() { during() }}, Places: memory.NewPayments(), Most: 2,
-		NewID: func() string { ids++; return string(ids) }, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
-	}
-	during = func() {
+	turns.To = payer(func() {
 		switch depth++; depth {
 		case 1:
-			busy(false, "mer_1")
+			ask("mer_1", nil)
 		case 2:
-			busy(true, "mer_1")
-			busy(false, "mer_2")
+			ask("mer_1", dispatch.ErrBusy)
+			ask("mer_2", nil)
 		}
-	}
-	busy(false, "mer_1")
-	during = func() {}
-	busy(false, "mer_1") // both places were given back
+	})
+	ask("mer_1", nil)
+	ask("mer_1", nil) // both places were given back
 	turns.Places = deaf{}
-	busy(false, "mer_1") // nobody counts
+	ask("mer_1", nil) // nobody counts
 	turns.Most, turns.Places = 0, nil
-	busy(false, "mer_1") // there is no limit
-}
-
-// TestCrowd: a process remembers a thousand merchants that had too many payments pending, however many there are.
-func TestCrowd(t *testing.T) {
-	for added, want := range map[int]int{1: 1, 1000: 1000, 1001: 1, 2500: 500} {
-		if got := dispatch.Crowded(added); got != want {
-			t.Errorf("of %d merchants %d are held, want %d", added, got, want)
-		}
-	}
+	ask("mer_1", nil) // there is no limit
 }
 
 // TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
@@ -95,7 +79,7 @@ func TestWorstCaseIsKept(t *testing.T) {
 		gas   uint64
 	}{
 		{"the first payment is estimated", time.Hour, asked.To, 50_000, []string{"09 0"}, 50_000},
-		{"the second too, and the worst case beside it", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
+		{"so is the second, beside the worst case", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
 		{"then there is one", time.Second, asked.To, 0, []string{"09 50516"}, calm},
 		{"a dear recipient", time.Second, dear, 0, []string{"de 50516"}, 400_000},
 		{"the chain forks", 12999 * time.Millisecond, asked.To, 150_000, []string{"09 50516"}, calm},
@@ -105,9 +89,6 @@ func TestWorstCaseIsKept(t *testing.T) {
 		{"and cannot be estimated again", time.Second, asked.To, 1, []string{"09 150516", "ff 0"}, forked},
 		{"which holds for a while", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
 		{"and is tried again, once", time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"payments are estimated", time.Second, asked.To, 50_000, []string{"09 0"}, 50_000},
-		{"the token does it again", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"and so do they", time.Second, asked.To, 0, []string{"09 50516"}, calm},
 		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
 	} {
@@ -119,12 +100,10 @@ func TestWorstCaseIsKept(t *testing.T) {
 		if step.cost == 1 {
 			p.refuses = []token.Address{stranger}
 		}
-		r := asked
-		r.IdempotencyKey, r.To = fmt.Sprint(i), step.to
-		result := must.Get(p.d.Send(t.Context(), r))(t)
+		made := p.ask(fmt.Sprint(i), func(r *payment.Request) { r.To = step.to }).is(step.why, nil).Payment
 		slices.Sort(p.executed)
-		if !slices.Equal(p.executed, step.want) || result.Payment.Tx.Gas != chain.GasLimit(step.gas) {
-			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, result.Payment.Tx.Gas, step.want, chain.GasLimit(step.gas))
+		if !slices.Equal(p.executed, step.want) || made.Tx.Gas != chain.GasLimit(step.gas) {
+			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, made.Tx.Gas, step.want, chain.GasLimit(step.gas))
 		}
 	}
 }

@@ -30,11 +30,15 @@ func prepared() payment.Payment {
 	return payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, tx)
 }
 
-// TestNew: times are whole milliseconds of UTC, as every store keeps them.
+// TestNew: times are whole milliseconds of UTC, as every store keeps them and merchants read them.
 func TestNew(t *testing.T) {
-	p := payment.New("pay_1", asked, coin, "net", now.In(time.FixedZone("UTC+5", 5*3600)))
+	zone := time.FixedZone("UTC+5", 5*3600)
+	p := payment.New("pay_1", asked, coin, "net", now.In(zone))
 	if want := now.Truncate(time.Millisecond); p.CreatedAt != want || p.UpdatedAt != want || p.State != payment.Prepared || p.Version != 0 {
 		t.Errorf("New() = %+v, want %v", p, want)
+	}
+	if text := must.Get(payment.Time(now.In(zone)).MarshalText())(t); string(text) != "2026-01-02T03:04:05.678Z" {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -84,38 +88,31 @@ func TestMoves(t *testing.T) {
 	}
 	for _, from := range payment.States() {
 		for name, move := range moves {
-			t.Run(string(from)+"/"+name, func(t *testing.T) {
-				before := in(t, from)
-				got, err := move(before)
-				if want := allowed[from][name]; got.State != want || (err != nil) != (want == "") {
-					t.Errorf("state = %q, want %q (error %v)", got.State, want, err)
-				}
-				if diff := cmp.Diff(in(t, from), before, cmpopts.EquateComparable(token.Amount{})); diff != "" {
-					t.Errorf("the move changed the payment it was given:\n%s", diff)
-				}
-				if err == nil && got.State != from && got.Version != before.Version+1 {
-					t.Errorf("version %d after %d: it rises by one per visible change", got.Version, before.Version)
-				}
-				if err == nil && got.State.Final() != (got.Event != nil) {
-					t.Errorf("event %v in state %q: it is written with the end", got.Event, got.State)
-				}
-			})
+			before := in(t, from)
+			got, err := move(before)
+			if want := allowed[from][name]; got.State != want || (err != nil) != (want == "") {
+				t.Errorf("%s of %s: state = %q, want %q (error %v)", name, from, got.State, want, err)
+			}
+			if diff := cmp.Diff(in(t, from), before, cmpopts.EquateComparable(token.Amount{})); diff != "" {
+				t.Errorf("%s of %s changed the payment that it was given:\n%s", name, from, diff)
+			}
+			// The version rises by one per visible change, and the event is written with the end.
+			if err == nil && (got.State != from && got.Version != before.Version+1 || got.State.Final() != (got.Event != nil)) {
+				t.Errorf("%s of %s: version %d after %d, event %v", name, from, got.Version, before.Version, got.Event)
+			}
 		}
 	}
 }
 
+// TestAttempts: of two runs that bump the payment which both have read, neither sees the other's attempt.
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
-	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
-	must.OK(t, err)
-	// A second run bumps the payment that it read before: neither may see the other's.
-	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now)
-	must.OK(t, err)
-	if want := []chain.Hash{{1}, {2}}; !slices.Equal(first.Hashes(), want) {
-		t.Errorf("hashes %v, want %v", first.Hashes(), want)
-	}
-	if want := []chain.Hash{{1}, {3}}; !slices.Equal(other.Hashes(), want) {
-		t.Errorf("hashes %v, want %v", other.Hashes(), want)
+	first := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}},
+		chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now))(t)
+	other := must.Get(p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}},
+		chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now))(t)
+	if !slices.Equal(first.Hashes(), []chain.Hash{{1}, {2}}) || !slices.Equal(other.Hashes(), []chain.Hash{{1}, {3}}) {
+		t.Errorf("hashes %v and %v", first.Hashes(), other.Hashes())
 	}
 	if p.Gas() != tx.Gas || first.Gas() != tx.Gas || other.Gas() != 70_000 {
 		t.Errorf("gas limits %d, %d, %d", p.Gas(), first.Gas(), other.Gas())
@@ -138,12 +135,9 @@ func TestRecovered(t *testing.T) {
 	}
 	found, ok := find(p)
 	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||
-		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) {
+		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) ||
+		p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)}).Memo() {
 		t.Errorf("found %+v", found)
-	}
-	short := p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)})
-	if !p.Call(token.Address{0xaa}, true).Batch || short.Memo() {
-		t.Errorf("%+v, and with a memo: %t", p.Call(token.Address{0xaa}, true), short.Memo())
 	}
 	p.Entries = p.Entries[:1]
 	if found, ok := find(p); ok {
@@ -168,30 +162,32 @@ func TestRedacted(t *testing.T) {
 // TestRevision: a commit holds only for its own revision.
 func TestRevision(t *testing.T) {
 	base := prepared()
-	revisions := map[string]string{"as it is": base.Revision}
-	add := func(name string, p payment.Payment) {
-		for other, revision := range revisions {
-			if revision == p.Revision {
-				t.Errorf("%s has the same revision as %s", name, other)
-			}
-		}
-		revisions[name] = p.Revision
-	}
-	change := func(name string, f func(*chain.Tx)) {
-		moved := tx
-		f(&moved)
-		add(name, payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, moved))
-	}
-	change("another recipient contract", func(x *chain.Tx) { x.To = token.Address{1} })
-	change("other data", func(x *chain.Tx) { x.Data = []byte{2} })
-	change("another gas limit", func(x *chain.Tx) { x.Gas++ })
-	change("another tip", func(x *chain.Tx) { x.Fees.Tip = token.Units(2) })
-	change("another cap", func(x *chain.Tx) { x.Fees.Cap = token.Units(2) })
-	add("made again later", payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).AssignedTo(token.Address{0xaa}, tx))
 	away := base.AssignedTo(token.Address{0xbb}, tx)
-	add("another wallet", away)
-	// A handler that sleeps while the payment is moved away and back holds a nonce that has been given up since.
-	add("moved away and back", away.AssignedTo(token.Address{0xaa}, tx))
+	all := map[string]payment.Payment{
+		"as it is":         base,
+		"made again later": payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).AssignedTo(token.Address{0xaa}, tx),
+		"another wallet":   away,
+		// A handler that sleeps while the payment is moved away and back holds a nonce that has been given up since.
+		"moved away and back": away.AssignedTo(token.Address{0xaa}, tx),
+	}
+	for name, change := range map[string]func(*chain.Tx){
+		"another recipient contract": func(x *chain.Tx) { x.To = token.Address{1} },
+		"other data":                 func(x *chain.Tx) { x.Data = []byte{2} },
+		"another gas limit":          func(x *chain.Tx) { x.Gas++ },
+		"another tip":                func(x *chain.Tx) { x.Fees.Tip = token.Units(2) },
+		"another cap":                func(x *chain.Tx) { x.Fees.Cap = token.Units(2) },
+	} {
+		moved := tx
+		change(&moved)
+		all[name] = payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, moved)
+	}
+	names := map[string]string{}
+	for name, p := range all {
+		if other := names[p.Revision]; other != "" {
+			t.Errorf("%s has the same revision as %s", name, other)
+		}
+		names[p.Revision] = name
+	}
 	if prepared().Revision != base.Revision {
 		t.Error("two handlers that make the same payment revision it differently")
 	}
@@ -250,9 +246,9 @@ func TestEvent(t *testing.T) {
 	if err != nil || !bytes.Contains(plain.Event.Body, []byte(`"reference":"<a & b>"`)) {
 		t.Errorf("%s, %v", plain.Event.Body, err)
 	}
-	paused, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Reason: "Pausable: paused"}, now)
-	if want := `The token contract reverted the transfer ("Pausable: paused"). Nothing was paid.`; err != nil || paused.Failure.Message != want {
-		t.Errorf("with a reason: %+v, %v, want %s", paused.Failure, err, want)
+	paused := must.Get(in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Reason: "Pausable: paused"}, now))(t)
+	if want := `The token contract reverted the transfer ("Pausable: paused"). Nothing was paid.`; paused.Failure.Message != want {
+		t.Errorf("with a reason: %+v, want %s", paused.Failure, want)
 	}
 	for code, message := range map[payment.FailureCode]string{
 		payment.ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
@@ -260,17 +256,9 @@ func TestEvent(t *testing.T) {
 		payment.AmountDiffers:     "The token moved 0 units to the recipient instead of 1000000.",
 		payment.NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
 	} {
-		failed, err := in(t, payment.Committed).Fail(code, chain.Receipt{}, now)
-		if err != nil || failed.Failure.Code != code || failed.Failure.Message != message || failed.Event.Type != "payment.failed" {
-			t.Errorf("failed with %s: %+v, %v", code, failed.Failure, err)
+		failed := must.Get(in(t, payment.Committed).Fail(code, chain.Receipt{}, now))(t)
+		if failed.Failure.Code != code || failed.Failure.Message != message || failed.Event.Type != "payment.failed" {
+			t.Errorf("failed with %s: %+v", code, failed.Failure)
 		}
-	}
-}
-
-func TestTime(t *testing.T) {
-	zone := time.FixedZone("UTC+5", 5*3600)
-	text, err := payment.Time(time.Date(2026, 1, 2, 3, 4, 5, 0, zone)).MarshalText()
-	if err != nil || string(text) != "2026-01-01T22:04:05.000Z" {
-		t.Errorf("%s, %v", text, err)
 	}
 }

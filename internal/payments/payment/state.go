@@ -20,7 +20,7 @@ const (
 	Failed    State = "FAILED"    // final on chain: the money will never move
 )
 
-// moves is the whole state machine. docs/payment-states.md is drawn from it.
+// moves is the whole state machine. docs/payment-states.md shows it.
 var moves = map[State][]State{
 	Proposed:  {Prepared, Cancelled, Expired},
 	Cancelled: {},

@@ -37,20 +37,17 @@ func TestWhenSomethingIsToBeDone(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
+	published := func(p proposal.Proposal) proposal.Proposal { p.Event = ""; return p }
 	p := proposed(same)
 	at("its event is not published", p.Next(), noon)
-	p.Event = ""
-	at("it awaits approval", p.Next(), noon.Add(time.Hour))
+	at("it awaits approval", published(p).Next(), noon.Add(time.Hour))
 	later := proposed(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = tomorrow })
-	later.Event = ""
-	at("the expiry of a later one", later.Next(), tomorrow.Add(time.Hour))
-	later = later.Approve(proposal.Author{Key: "key_2"}, noon.Add(time.Minute))
-	later.Event = ""
+	at("the expiry of a later one", published(later).Next(), tomorrow.Add(time.Hour))
+	later = published(later.Approve(proposal.Author{Key: "key_2"}, noon.Add(time.Minute)))
 	at("approved, and not due yet", later.Next(), tomorrow)
-	later = later.Approve(proposal.Author{Key: "key_2"}, tomorrow.Add(time.Minute))
-	later.Event = ""
-	at("approved later", later.DueAt(), tomorrow.Add(time.Minute))
 	now := tomorrow.Add(time.Minute)
+	later = published(later.Approve(proposal.Author{Key: "key_2"}, now))
+	at("approved later", later.DueAt(), now)
 	for _, minutes := range []int{1, 2, 4, 8, 15, 15} {
 		later = later.Refused(proposal.Refusal{Code: "insufficient_funds"}, now)
 		want := now.Add(time.Duration(minutes) * time.Minute)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -17,11 +18,6 @@ func TestUncleared(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	const ran, series = 30 * time.Second, time.Hour // ago
 	own, other := token.Coin{ChainID: 1, Contract: token.Address{1}}, token.Coin{ChainID: 2, Contract: token.Address{2}}
-	in := func(c token.Coin) settings.Settings {
-		s := settings.Default(settings.Rail{ChainID: c.ChainID, Token: token.Token{Contract: c.Contract, Symbol: "USDC"}, Network: "devnet"})
-		s.At = now.Add(-2 * series)
-		return s
-	}
 	for name, c := range map[string]struct {
 		added, closed  time.Duration // ago; 0: two series ago, and never
 		ran            time.Duration // the last run, of every rail
@@ -51,18 +47,15 @@ func TestUncleared(t *testing.T) {
 		"recovered after its chain had them": {0, 0, ran, series, ran, true, 0, nil},
 	} {
 		tables := memory.NewPayments()
-		s := in(other)
-		if c.added != 0 {
-			s.At = now.Add(-c.added)
+		set := func(of token.Coin, version uint64, closed bool, ago time.Duration) {
+			s := settings.Default(settings.Rail{ChainID: of.ChainID, Token: token.Token{Contract: of.Contract, Symbol: "USDC"}, Network: "n"})
+			s.Version, s.Closed, s.At = version, closed, now.Add(-ago)
+			must.OK(t, tables.SetSettings(t.Context(), s))
 		}
-		must.OK(t, tables.SetSettings(t.Context(), in(own)))
-		must.OK(t, tables.SetSettings(t.Context(), s))
-		if c.closed != 0 {
-			s.Version, s.Closed = 1, true
-			s.At = now.Add(-c.closed)
-			must.OK(t, tables.SetSettings(t.Context(), s))
-			s.Version, s.At = 2, now
-			must.OK(t, tables.SetSettings(t.Context(), s))
+		set(own, 0, false, 2*series)
+		if set(other, 0, false, cmp.Or(c.added, 2*series)); c.closed != 0 {
+			set(other, 1, true, c.closed)
+			set(other, 2, true, 0)
 		}
 		known := store.Comparison{Ran: now.Add(-c.ran), Since: now.Add(-c.since)}
 		if c.abreast != 0 {
@@ -75,11 +68,9 @@ func TestUncleared(t *testing.T) {
 		}
 		rules := must.Get(tables.Rules(t.Context()))(t)
 		uncleared, err := rules.Uncleared(t.Context(), tables, own, now)
-		if len(uncleared) != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: %d rails, %v; want %d, %v", name, len(uncleared), err, c.want, c.err)
-		}
-		if _, err := rules.Uncleared(t.Context(), tables, other, now); errors.Is(err, store.ErrUncleared) != (c.err != nil) {
-			t.Errorf("%s: the rail itself may pay: %v", name, err)
+		_, itself := rules.Uncleared(t.Context(), tables, other, now)
+		if len(uncleared) != c.want || !errors.Is(err, c.err) || errors.Is(itself, store.ErrUncleared) != (c.err != nil) {
+			t.Errorf("%s: %d rails, %v; want %d, %v; the rail itself: %v", name, len(uncleared), err, c.want, c.err, itself)
 		}
 	}
 }

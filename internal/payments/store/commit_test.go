@@ -16,8 +16,7 @@ import (
 )
 
 var (
-	now       = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	errBroken = errors.New("broken")
+	now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
 // prepared is a payment that a nonce was reserved for.
@@ -46,25 +45,23 @@ func (d *desk) Commit(_ context.Context, p payment.Payment) error {
 // TestCommit: an error without a payment means that nothing was written, and
 // one with it that the write may have been done.
 func TestCommit(t *testing.T) {
+	errBroken := errors.New("broken")
 	committed := must.Get(prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now))(t)
 	for name, test := range map[string]struct {
 		desk    desk
 		payment payment.Payment
-		written bool
+		written int
 		fails   bool
 	}{
-		"all is well":               {desk{}, prepared(), true, false},
-		"no signature":              {desk{noSignature: errBroken}, prepared(), false, true},
-		"a payment that cannot be":  {desk{}, committed, false, true},
-		"a write that may be there": {desk{noWrite: errBroken}, prepared(), true, true},
+		"all is well":               {desk{}, prepared(), 1, false},
+		"no signature":              {desk{noSignature: errBroken}, prepared(), 0, true},
+		"a payment that cannot be":  {desk{}, committed, 0, true},
+		"a write that may be there": {desk{noWrite: errBroken}, prepared(), 1, true},
 	} {
 		p, err := store.Commit(t.Context(), &test.desk, &test.desk, test.payment, 4, now)
-		if (err != nil) != test.fails || (p.ID != "") != test.written || (len(test.desk.written) == 1) != test.written {
+		if (err != nil) != test.fails || (p.ID != "") != (test.written == 1) || len(test.desk.written) != test.written ||
+			test.written == 1 && (p.State != payment.Committed || p.Nonce != 4 || test.desk.written[0].TxHash != p.TxHash) {
 			t.Errorf("%s: %+v, %v, written is %v", name, p, err, test.desk.written)
-		}
-		if test.written && (p.State != payment.Committed || p.Nonce != 4 || p.TxHash != (chain.Hash{1}) ||
-			test.desk.written[0].TxHash != p.TxHash) {
-			t.Errorf("%s: %+v, written is %+v", name, p, test.desk.written)
 		}
 	}
 }
@@ -88,16 +85,12 @@ func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
 
 // TestUseUp: a no-op ties up its L1 fee, and none is made without a price.
 func TestUseUp(t *testing.T) {
-	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
-	useUp := func(err error) (wallet.PendingTx, error) {
-		return store.UseUp(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, 0, now)
-	}
-	noop, err := useUp(nil)
-	if gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas)); err != nil || !gas.Less(noop.Gas) {
-		t.Errorf("%+v, %v", noop, err)
-	}
-	if noop, err := useUp(errBroken); !errors.Is(err, errBroken) || !noop.ID.Address.IsZero() {
-		t.Errorf("without a price: %+v, %v", noop, err)
+	for _, broken := range []error{nil, errors.New("broken")} {
+		noop, err := store.UseUp(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: broken}}, wallet.ID{ChainID: 1}, 4, token.Amount{}, 0, now)
+		gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas))
+		if !errors.Is(err, broken) || gas.Less(noop.Gas) != (broken == nil) {
+			t.Errorf("%+v, %v", noop, err)
+		}
 	}
 }
 

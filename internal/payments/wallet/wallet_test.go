@@ -6,39 +6,32 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // TestRefusal has reasons to refuse a reservation, in the order of the checks.
 func TestRefusal(t *testing.T) {
-	ask := wallet.Need{Amount: token.Units(10), Gas: token.Units(10)}
-	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Balance: token.Units(10), Gas: token.Units(10)}
-	for _, test := range []struct {
-		name   string
-		change func(*wallet.Wallet)
-		want   error
+	ten, nine := token.Units(10), token.Units(9)
+	for name, test := range map[string]struct {
+		paused       string
+		ceiling      uint64
+		balance, gas token.Amount
+		want         error
 	}{
-		{"just enough of everything", func(*wallet.Wallet) {}, nil},
-		{"paused", func(w *wallet.Wallet) {
-			w.Paused = "x"
-			w.Ceiling, w.Balance, w.Gas = 0, token.Amount{}, token.Amount{}
-		}, wallet.ErrPaused},
-		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Balance, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
-		{"a unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
-		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
+		"just enough of everything": {"", 6, ten, ten, nil},
+		"paused":                    {"x", 0, token.Amount{}, token.Amount{}, wallet.ErrPaused},
+		"at the ceiling":            {"", 5, token.Amount{}, token.Amount{}, wallet.ErrCeiling},
+		"a unit short":              {"", 6, nine, token.Amount{}, wallet.ErrToken},
+		"one wei short":             {"", 6, ten, nine, wallet.ErrGas},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := rich
-			test.change(&w)
-			if got := w.Refusal(ask); !errors.Is(got, test.want) {
-				t.Errorf("Refusal() = %v, want %v", got, test.want)
-			}
-		})
+		w := wallet.Wallet{NextNonce: 5, Ceiling: test.ceiling, Balance: test.balance, Gas: test.gas, Paused: test.paused}
+		if got := w.Refusal(wallet.Need{Amount: ten, Gas: ten}); !errors.Is(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
 	}
 }
 
@@ -156,59 +149,30 @@ func TestChoose(t *testing.T) {
 	a, b := stored(1, 10), stored(2, 3)
 	paused, poor := stored(1, 0), stored(1, 0)
 	paused.Paused, poor.Balance = "by hand", token.Units(9)
-	for _, test := range []struct {
-		name string
+	for name, test := range map[string]struct {
 		seen []wallet.Wallet
 		want byte
 	}{
-		{"the one with fewer in flight", []wallet.Wallet{a, b}, 2},
-		{"an unknown wallet may be idle", []wallet.Wallet{a}, 2},
-		{"both unknown: as drawn", nil, 1},
-		{"a paused one comes last", []wallet.Wallet{paused, b}, 2},
-		{"one with too little comes last", []wallet.Wallet{poor, b}, 2},
-		{"what was seen last counts", []wallet.Wallet{a, b, stored(1, 1)}, 1},
+		"the one with fewer in flight":   {[]wallet.Wallet{a, b}, 2},
+		"an unknown wallet may be idle":  {[]wallet.Wallet{a}, 2},
+		"both unknown: as drawn":         {nil, 1},
+		"a paused one comes last":        {[]wallet.Wallet{paused, b}, 2},
+		"one with too little comes last": {[]wallet.Wallet{poor, b}, 2},
+		"what was seen last counts":      {[]wallet.Wallet{a, b, stored(1, 1)}, 1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			pool := wallet.NewPool(inOrder)
-			for _, w := range test.seen {
-				pool.Observe(w)
-			}
-			got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon)
-			if got[0].Address[19] != test.want || len(got) != 2 {
-				t.Errorf("order %v, want %d first", got, test.want)
-			}
-		})
+		pool := wallet.NewPool(inOrder)
+		for _, w := range test.seen {
+			pool.Observe(w)
+		}
+		got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon)
+		if got[0].Address[19] != test.want || len(got) != 2 {
+			t.Errorf("%s: order %v, want %d first", name, got, test.want)
+		}
 	}
-}
-
-// TestChooseAll: Choose always returns every candidate once, so that a payment is refused only when
-// all wallets refuse it.
-func TestChooseAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pool := wallet.NewPool(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
-		var candidates []token.Address
-		for i := range rapid.ByteRange(0, 9).Draw(t, "wallets") {
-			w := stored(i, rapid.Uint64Range(0, window).Draw(t, "in flight"))
-			if rapid.Bool().Draw(t, "seen") {
-				pool.Observe(w)
-			}
-			if rapid.Bool().Draw(t, "in cooldown") {
-				pool.CoolDown(w.ID, "", noon)
-			}
-			candidates = append(candidates, w.Address)
-		}
-		var got []token.Address
-		for _, id := range pool.Choose(1, candidates, token.Units(1), noon) {
-			if id.ChainID != 1 {
-				t.Fatalf("chain %d", id.ChainID)
-			}
-			got = append(got, id.Address)
-		}
-		slices.SortFunc(got, func(a, b token.Address) int { return int(a[19]) - int(b[19]) })
-		if !slices.Equal(got, candidates) {
-			t.Fatalf("chose among %v, want %v", got, candidates)
-		}
-	})
+	other := wallet.NewPool(func(int) int { return 0 })
+	if got := other.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon); got[0].Address[19] != 2 {
+		t.Errorf("order %v, drawn the other way round", got)
+	}
 }
 
 // TestCooldown: a wallet in cooldown is tried last for a minute, also when the others
@@ -218,44 +182,62 @@ func TestCooldown(t *testing.T) {
 	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
 	pool.Observe(stored(2, window))
 	pool.Observe(stored(3, window))
+	const m = time.Minute
 	for _, step := range []struct {
-		at   time.Duration // after now
-		do   func(time.Time)
-		want token.Address // tried last
+		at    time.Duration // after noon
+		why   string        // of a cooldown that begins; "end": of one that ends; "": neither
+		since time.Duration // after noon the first of such cooldowns began
+		last  token.Address // tried last
 	}{
-		{0, func(at time.Time) { pool.CoolDown(a.ID, "blocked", at) }, candidates[0]},
-		{time.Minute - 1, func(time.Time) {}, candidates[0]},
-		{time.Minute, func(time.Time) {}, candidates[2]},
-		{2 * time.Minute, func(at time.Time) {
-			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(noon) {
-				t.Errorf("in cooldown since %v", since)
-			}
-		}, candidates[0]},
-		{2 * time.Minute, func(at time.Time) {
-			if since := pool.CoolDown(a.ID, "no key", at); !since.Equal(at) {
-				t.Errorf("it has no key since %v", since)
-			}
-		}, candidates[0]},
-		{2 * time.Minute, func(time.Time) { pool.EndCooldown(a.ID) }, candidates[2]},
-		{3 * time.Minute, func(at time.Time) {
-			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(at) {
-				t.Errorf("after its end, in cooldown since %v", since)
-			}
-		}, candidates[0]},
-		{14 * time.Minute, func(at time.Time) {
-			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
-				t.Errorf("ten minutes after the last one, in cooldown since %v", since)
-			}
-		}, candidates[0]},
-		{time.Hour, func(at time.Time) {
-			if since := pool.CoolDown(a.ID, "blocked", at); !since.Equal(at) {
-				t.Errorf("long after the last one, in cooldown since %v", since)
-			}
-		}, candidates[0]},
+		{0, "blocked", 0, candidates[0]},
+		{m - 1, "", 0, candidates[0]},
+		{m, "", 0, candidates[2]},
+		{2 * m, "blocked", 0, candidates[0]},
+		{2 * m, "no key", 2 * m, candidates[0]},
+		{2 * m, "end", 0, candidates[2]},
+		{3 * m, "blocked", 3 * m, candidates[0]},
+		{14 * m, "blocked", 3 * m, candidates[0]}, // ten minutes after the last one
+		{60 * m, "blocked", 60 * m, candidates[0]},
 	} {
-		step.do(noon.Add(step.at))
-		if order := pool.Choose(1, candidates, token.Units(1), noon.Add(step.at)); order[2].Address != step.want {
+		at := noon.Add(step.at)
+		switch step.why {
+		case "":
+		case "end":
+			pool.EndCooldown(a.ID)
+		default:
+			if since := pool.CoolDown(a.ID, step.why, at); !since.Equal(noon.Add(step.since)) {
+				t.Errorf("after %v: %s since %v", step.at, step.why, since)
+			}
+		}
+		if order := pool.Choose(1, candidates, token.Units(1), at); order[2].Address != step.last {
 			t.Errorf("after %v: order %v", step.at, order)
+		}
+	}
+}
+
+func TestProgressOf(t *testing.T) {
+	type change func(*wallet.Wallet, *payment.Payment)
+	noop := []payment.Attempt{{}, {Noop: true}}
+	for name, test := range map[string]struct {
+		change change
+		want   payment.Progress
+	}{
+		"a node has it": {func(*wallet.Wallet, *payment.Payment) {}, payment.ProgressSent},
+		"no node":       {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce = 11 }, payment.ProgressCommitted},
+		"prepared":      {func(_ *wallet.Wallet, p *payment.Payment) { p.State = payment.Prepared }, payment.ProgressCommitted},
+		"another's":     {func(_ *wallet.Wallet, p *payment.Payment) { p.Wallet[0]++ }, payment.ProgressCommitted},
+		"no gas":        {func(w *wallet.Wallet, _ *payment.Payment) { w.Paused = wallet.OutOfGas }, payment.WaitingForFunds},
+		"dear gas": {func(w *wallet.Wallet, _ *payment.Payment) { w.Progress.Waits = payment.WaitingForFees },
+			payment.WaitingForFees},
+		"mined":              {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce = 9 }, payment.ProgressMined},
+		"its nonce is mined": {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce, p.Attempts = 9, noop }, payment.ProgressSent},
+		"it is, not a no-op": {func(_ *wallet.Wallet, p *payment.Payment) { p.Nonce, p.Attempts = 8, noop }, payment.ProgressMined},
+	} {
+		w := wallet.Wallet{Progress: wallet.Progress{Mined: 10, Paid: []uint64{8, 10}, Sent: 11}}
+		p := payment.Payment{State: payment.Committed, Nonce: 10}
+		test.change(&w, &p)
+		if got := w.ProgressOf(p); *got != test.want {
+			t.Errorf("%s: %s, want %s", name, *got, test.want)
 		}
 	}
 }
