@@ -78,12 +78,6 @@ func Rails(t *testing.T, s RailStore, spoil func()) {
 	c.same("no rail's history", 0, len(must.Get(s.SettingsHistory(t.Context(), unknown.Coin()))(t)))
 }
 
-// rules returns the stored rules.
-func (c *check) rules() store.Rules {
-	c.Helper()
-	return must.Get(c.Rules(c.Context()))(c)
-}
-
 // versioned checks that a rail's settings are kept in versions.
 func versioned(c tester, s RailStore, v settings.Settings) {
 	c.Helper()
@@ -125,29 +119,4 @@ func versioned(c tester, s RailStore, v settings.Settings) {
 	c.refused("reading what newer code wrote", err, settings.ErrNewer)
 	newer.Needs, newer.Version = settings.Code, v.Version
 	c.ok("setting over it", s.SetSettings(ctx, newer))
-}
-
-var denialPromises = []promise[*check]{
-	{"a denial is listed until it is removed, and replaced by another", func(c *check) {
-		to := c.walletID().Address // drawn at random: the list is of all checks
-		ours := func() (found []store.Denial) {
-			c.Helper()
-			for _, d := range c.rules().Denied {
-				if d.To == to {
-					found = append(found, d)
-				}
-			}
-			return found
-		}
-		c.same("before", []store.Denial(nil), ours())
-		for i, reason := range []string{"court order", ""} {
-			d := store.Denial{To: to, Reason: reason, At: noon.Add(time.Duration(i) * time.Hour)}
-			c.ok("denying", c.Deny(c.Context(), d))
-			c.same("denied", []store.Denial{d}, ours())
-		}
-		for range 2 {
-			c.ok("allowing", c.Allow(c.Context(), to))
-			c.same("allowed", []store.Denial(nil), ours())
-		}
-	}},
 }
