@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -60,14 +61,16 @@ func merchants(n int, each uint64) map[string]uint64 {
 
 var boundPromises = []promise[*check]{
 	{"a payment at all of its bounds is stored, and takes no more of anything", func(c *check) {
-		r := c.batch(payment.MaxEntries)
+		entries := make([]payment.Entry, payment.MaxEntries)
+		for i := range entries {
+			entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: disburser.MaxAmount(),
+				Reference: long(payment.MaxReference)}
+		}
+		r, _ := c.request(token.Amount{}).Batch(entries)
 		r.IdempotencyKey += strings.Repeat("k", 229)
 		r.Reference, r.Metadata = long(payment.MaxReference), map[string]string{}
 		for i := range payment.MaxMetadata {
 			r.Metadata[fmt.Sprintf("%02d", i)+long(payment.MaxMetadataName-2)] = long(payment.MaxMetadataValue)
-		}
-		for i := range r.Entries {
-			r.Entries[i].Reference = long(payment.MaxReference)
 		}
 		draft := offer(c.walletID(), noon, r)
 		for what, more := range map[string]func(*payment.Payment){

@@ -22,7 +22,6 @@ var moneyPromises = []promise[*check]{
 	{"nonces and amounts are given, and given back, on these conditions alone", func(c *check) {
 		type w = wallet.Wallet
 		much, same := token.MaxAmount(), func(*w) {}
-		with := func(change func(*wallet.Need)) func(*wallet.Need) { return change }
 		reserve := func(id payment.ID, changes ...func(*wallet.Need)) func(w) error {
 			return func(at w) error {
 				n := need(at, id)
@@ -33,11 +32,11 @@ var moneyPromises = []promise[*check]{
 			}
 		}
 		asks := func(amount, gas token.Amount) func(*wallet.Need) {
-			return with(func(n *wallet.Need) { n.Amount, n.Gas = amount, gas })
+			return func(n *wallet.Need) { n.Amount, n.Gas = amount, gas }
 		}
-		owner := func(m string) func(*wallet.Need) { return with(func(n *wallet.Need) { n.Owner = m }) }
-		capped := with(func(n *wallet.Need) { n.Merchant, n.MerchantCap = "mer_a", 1 })
-		other := with(func(n *wallet.Need) { n.For = "another" })
+		owner := func(m string) func(*wallet.Need) { return func(n *wallet.Need) { n.Owner = m } }
+		capped := func(n *wallet.Need) { n.Merchant, n.MerchantCap = "mer_a", 1 }
+		other := func(n *wallet.Need) { n.For = "another" }
 		back := func(nonce uint64, id payment.ID, later time.Duration) func(w) error {
 			return func(at w) error {
 				n := need(at, id)
@@ -307,18 +306,16 @@ func (c *check) stage(state string) *stage {
 	p := &s.prepared
 	at := func(of ...string) bool { return slices.Contains(of, state) }
 	if at("found", "settled", "adopted") {
-		p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
+		*p = found(*p)
 	}
 	if at("proposed", "begun", "released") {
-		s.proposed = c.proposal(r)
+		c.ok("proposing", must.Err(c.Propose(c.Context(), c.proposal(r))))
+		s.proposed = must.Get(c.Proposal(c.Context(), p.ID))(c)
 		s.begun = s.proposed.Begin(*p)
-		*p = s.begun.Payment
-		if s.begun.Writes = 1; at("proposed") {
+		s.begun.Writes++
+		if *p = s.begun.Payment; at("proposed") {
 			p.Revision = s.proposed.Payment.Revision
 		}
-		c.ok("proposing", must.Err(c.Propose(c.Context(), s.proposed)))
-		s.proposed = must.Get(c.Proposal(c.Context(), p.ID))(c)
-		s.begun.Writes = s.proposed.Writes + 1
 	} else if !at("missing") {
 		c.create(*p)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
@@ -79,21 +78,6 @@ func (c *check) request(amount token.Amount) payment.Request {
 	}
 }
 
-// batch is a request for a batch of n entries, the last of the largest amount that n allows and with a reference.
-func (c *check) batch(n int) payment.Request {
-	most := token.MaxAmount()
-	if n > 1 {
-		most = disburser.MaxAmount()
-	}
-	entries := make([]payment.Entry, n)
-	for i := range entries {
-		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1 + uint64(i))}
-	}
-	entries[n-1].Amount, entries[n-1].Reference = most, "inv «é»"
-	r, _ := c.request(token.Amount{}).Batch(entries)
-	return r
-}
-
 // offer returns the payment of r, to be paid by id.
 func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
@@ -101,6 +85,12 @@ func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 		p.BatchContract = token.Address{0xba, 19: 0xba}
 	}
 	return p.AssignedTo(id.Address, unsigned(id, p, 7))
+}
+
+// found returns p as a chain shows it: without the request that asked for it.
+func found(p payment.Payment) payment.Payment {
+	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
+	return p
 }
 
 // unstored returns a draft of one unit, paid by a new wallet.
@@ -227,6 +217,6 @@ func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 
 // proposal returns a proposal of r, not yet stored.
 func (c *check) proposal(r payment.Request) proposal.Proposal {
-	return proposal.New(proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour,
-		NotBefore: noon}, r, usdc, 84532, "base-sepolia", noon)
+	by := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour, NotBefore: noon}
+	return proposal.New(by, r, usdc, 84532, "base-sepolia", noon)
 }
