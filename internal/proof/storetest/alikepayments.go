@@ -123,14 +123,10 @@ func proposalsOf(f store.ProposalFilter) call {
 	})
 }
 
-// dueAt leaves out signed payments: a commit does not move a proposal's place.
 func dueAt(at time.Time) call {
 	return call{name: fmt.Sprint("Due ", at), lags: true, of: func(s Stores) answer {
 		due, err := s.Payments.Due(ctx, at, 100)
-		return got(err, slices.DeleteFunc(due, func(d store.DueProposal) bool {
-			p, err := s.Payments.Payment(ctx, d.ID)
-			return err != nil || p.State.Signed()
-		}))
+		return got(err, due)
 	}}
 }
 
@@ -483,7 +479,6 @@ func (l *ledger) noops() {
 	tx.GasUnit = pick[chain.GasUnit](l.run, "unit", 0, 1000)
 	there, err := l.Memory.Payments.PendingTx(ctx, id, nonce)
 	if err == nil && pick(l.run, "bump", true, false) {
-		there.Payment = "" // also over a payment's, which is refused
 		there.Hashes = there.Hashes[:len(there.Hashes)-often(l.run, 5, 0, func() int { return 1 })]
 		to := there.Bumped(tx, l.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), l.at())
 		l.write(fmt.Sprint("BumpNoop ", id, nonce),

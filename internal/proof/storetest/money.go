@@ -137,9 +137,10 @@ var moneyPromises = []promise[*check]{
 			do      func(*stage) error
 		}{
 			{"Commit", " prepared found begun ", changed, func(s *stage) error { return c.Commit(ctx, s.committed) }},
-			{"Reassign", " prepared found reassigned begun ", changed, func(s *stage) error {
+			{"Reassign", " prepared found reassigned begun rerouted ", changed, func(s *stage) error {
 				return c.Reassign(ctx, s.moved, s.prepared.Revision)
 			}},
+			{"Reassign as another", " reassigned rerouted ", changed, func(s *stage) error { return c.Reassign(ctx, s.moved, "another") }},
 			{"Discard", " prepared found ", changed, func(s *stage) error { return c.Discard(ctx, s.prepared) }},
 			{"AddAttempt", " committed settled adopted released ", changed, func(s *stage) error { return c.AddAttempt(ctx, s.bumped) }},
 			{"Finish", " committed bumped settled released ", changed, func(s *stage) error { return c.Finish(ctx, s.final) }},
@@ -148,7 +149,7 @@ var moneyPromises = []promise[*check]{
 			}},
 			{"Redact", " final ", changed, func(s *stage) error { return c.Redact(ctx, must.Get(s.final.Redacted())(c)) }},
 			{"Adopt", " settled ", changed, func(s *stage) error { return c.Adopt(ctx, s.adopted) }},
-			{"PutNoop", " missing prepared found reassigned proposed begun ", store.ErrNonceTaken, func(s *stage) error {
+			{"PutNoop", " missing prepared found reassigned proposed begun rerouted ", store.ErrNonceTaken, func(s *stage) error {
 				return c.PutNoop(ctx, noop(idOf(s.prepared), 3))
 			}},
 			{"Amend as proposed", " proposed ", changed, func(s *stage) error {
@@ -294,8 +295,9 @@ type stage struct {
 	proposed, begun                                    proposal.Proposal
 }
 
-// states are of a payment; a found one has no merchant until it is adopted, and a released one was a proposal.
-const states = "missing prepared reassigned committed bumped final found settled adopted proposed begun released"
+// states are of a payment; a found one has no merchant until it is adopted, and one that was proposed is begun, then
+// assigned to another wallet or signed.
+const states = "missing prepared reassigned committed bumped final found settled adopted proposed begun rerouted released"
 
 // stage stores a payment in a state.
 func (c *check) stage(state string) *stage {
@@ -308,7 +310,7 @@ func (c *check) stage(state string) *stage {
 	if at("found", "settled", "adopted") {
 		*p = found(*p)
 	}
-	if at("proposed", "begun", "released") {
+	if at("proposed", "begun", "rerouted", "released") {
 		c.ok("proposing", must.Err(c.Propose(c.Context(), c.proposal(r))))
 		s.proposed = must.Get(c.Proposal(c.Context(), p.ID))(c)
 		s.begun = s.proposed.Begin(*p)
@@ -326,8 +328,8 @@ func (c *check) stage(state string) *stage {
 		in string
 		do func() error
 	}{
-		{"reassigned", func() error { return c.Reassign(c.Context(), s.moved, p.Revision) }},
-		{"begun released", func() error { return c.Amend(c.Context(), s.proposed, s.begun, store.Guard{}) }},
+		{"begun rerouted released", func() error { return c.Amend(c.Context(), s.proposed, s.begun, store.Guard{}) }},
+		{"reassigned rerouted", func() error { return c.Reassign(c.Context(), s.moved, p.Revision) }},
 		{"committed bumped final settled adopted released", func() error { return c.Commit(c.Context(), s.committed) }},
 		{"bumped", func() error { return c.AddAttempt(c.Context(), s.bumped) }},
 		{"final", func() error { return c.Finish(c.Context(), s.final) }},
