@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
@@ -353,4 +354,131 @@ func (c *check) about(s *stage) []any {
 	c.ok("reading pending transactions", err)
 	_, hash := c.PaymentByHash(c.Context(), s.bumped.LastAttempt().Hash)
 	return []any{p, txs, unreadable, class(hash)}
+}
+
+var racePromises = []promise[*check]{
+	{"of many racing writes as many get in as would one after the other", func(c *check) {
+		prepared, committed, bumps := c.stage("prepared"), c.stage("committed"), c.stage("committed")
+		p, s, released, w := c.unstored(), c.stage("prepared"), c.stage("proposed"), c.opened()
+		failed := must.Get(committed.committed.Fail(payment.NonceConsumed, chain.Receipt{}, noon))(c)
+		ends := []payment.Payment{committed.final, failed}
+		guards := store.Guard{ID: c.merchant}
+		limits := []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000), Count: 17}, {Amount: token.Units(170)}}
+		c.races(
+			race{"creations", 8, 1, errOthers, func(ctx context.Context, _ int) error {
+				_, created, err := c.Create(ctx, p)
+				return othersUnless(created, err)
+			}},
+			race{"payments under a guard", 8, 1, store.ErrChanged, func(ctx context.Context, _ int) error {
+				_, created, err := c.CreateGuarded(ctx, c.unstored(), guards)
+				return othersUnless(created, err)
+			}},
+			race{"commits of a payment", 8, 1, store.ErrChanged, func(ctx context.Context, i int) error {
+				return c.Commit(ctx, c.committing(prepared.prepared, uint64(i)))
+			}},
+			race{"a payment and no-ops at a nonce", 6, 1, store.ErrNonceTaken, func(ctx context.Context, i int) error {
+				if i == 0 {
+					return c.Commit(ctx, s.committed)
+				}
+				return c.PutNoop(ctx, noop(idOf(s.prepared), 3))
+			}},
+			race{"attempts", 3, 1, store.ErrChanged, func(ctx context.Context, i int) error {
+				return c.AddAttempt(ctx, c.bumping(bumps.committed, uint64(20+i)))
+			}},
+			race{"ends", 2, 1, store.ErrChanged, func(ctx context.Context, i int) error { return c.Finish(ctx, ends[i]) }},
+			race{"amendments", 5, 1, store.ErrChanged, func(ctx context.Context, i int) error {
+				by := proposal.Author{Key: fmt.Sprint("key_", i)}
+				return c.Amend(ctx, released.proposed, released.proposed.Approve(by, noon), store.Guard{})
+			}},
+			race{"claims", 8, 1, errOthers, func(ctx context.Context, i int) error {
+				return othersUnless(c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), nil))
+			}},
+			race{"charges", 50, 17, store.ErrDailyLimit, func(ctx context.Context, _ int) error {
+				return c.Charge(ctx, store.Charge{Merchant: c.merchant, Mode: "test", At: noon, Amount: token.Units(10), Count: 1,
+					Limits: limits})
+			}},
+		)
+	}},
+	{"racing reservations get every nonce below the ceiling once", func(c *check) {
+		const payments, room = 200, 150
+		w := c.opened()
+		c.ok("raising the ceiling", c.RaiseCeiling(c.Context(), w.ID, 5+room))
+		var nonces [payments]uint64
+		won := c.wins(payments, wallet.ErrCeiling, func(ctx context.Context, i int) error {
+			id := payment.ID(fmt.Sprint("pay_", i))
+			got, err := c.Reserve(ctx, need(w, id))
+			nonces[i] = got.Reservations[id].Nonce
+			return err
+		})
+		stored, got := c.wallet(w.ID), []uint64{}
+		for _, i := range won {
+			if held := stored.Reservations[payment.ID(fmt.Sprint("pay_", i))]; held.Nonce != nonces[i] {
+				c.Errorf("payment %d was given nonce %d and holds %d", i, nonces[i], held.Nonce)
+			}
+			got = append(got, nonces[i])
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); len(won) != room || len(got) != room || got[0] != 5 || got[room-1] != 4+room {
+			c.Errorf("nonces have a hole or a double: %v", got)
+		}
+		w.NextNonce, w.Ceiling, w.Reservations = 5+room, 5+room, stored.Reservations
+		w.Balance, w.Gas = token.Units(1_000_000-10*room), token.Units(1_000_000-3*room)
+		c.same("the wallet", w, stored)
+		again := c.opened()
+		c.races(race{"reservations of one payment", 16, 16, nil, func(ctx context.Context, _ int) error {
+			return must.Err(c.Reserve(ctx, need(again, "pay_a")))
+		}})
+		c.same("its wallet", after(again, need(again, "pay_a")), c.wallet(again.ID))
+	}},
+}
+
+var damagePromises = []promise[*check]{
+	{"an unreadable payment is told from a missing one, and hides no other", func(c *check) {
+		p, intact := c.stage("committed").committed, c.stage("committed").committed
+		c.Spoil(p.ID)
+		_, created, err := c.Create(c.Context(), p)
+		for what, err := range map[string]error{
+			"reading": must.Err(c.Payment(c.Context(), p.ID)), "finding its hash": must.Err(c.PaymentByHash(c.Context(), p.TxHash)), "creating": err,
+		} {
+			c.refused(what, err, store.ErrUnreadable)
+		}
+		page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: "test"})
+		c.ok("listing", err)
+		if created || len(page) != 1 || page[0].ID != intact.ID {
+			c.Errorf("created %v, %d are listed", created, len(page))
+		}
+		unreadable, found := 0, []payment.ID{}
+		for e, err := range c.Entries(c.Context()) {
+			if errors.Is(err, store.ErrUnreadable) {
+				unreadable++
+			} else if c.ok("reading the books", err); e.Payment.ID != "" {
+				found = append(found, e.Payment.ID)
+			}
+		}
+		if unreadable == 0 || slices.Contains(found, p.ID) || !slices.Contains(found, intact.ID) {
+			c.Errorf("%d entries are unreadable, among %v", unreadable, found)
+		}
+		for range c.Entries(c.Context()) {
+			break // it must not go on
+		}
+		gone, stop := context.WithCancel(c.Context())
+		stop()
+		for _, err := range c.Entries(gone) {
+			if err == nil {
+				c.Error("an entry after the caller has left")
+			}
+		}
+	}},
+	{"a pending transaction that does not decode is left out and counted, and keeps its nonce", func(c *check) {
+		p := c.stage("committed").committed
+		n := noop(idOf(p), 9)
+		c.ok("putting a no-op", c.PutNoop(c.Context(), n))
+		c.SpoilPendingTx(n.ID, 3)
+		txs, unreadable, err := c.PendingTxs(c.Context(), n.ID, 0)
+		c.ok("reading them all", err)
+		c.same("those that decode", []wallet.PendingTx{n}, txs)
+		c.same("how many do not", 1, unreadable)
+		c.refused("reading the damaged one", must.Err(c.PendingTx(c.Context(), n.ID, 3)), store.ErrUnreadable)
+		c.refused("putting a no-op over it", c.PutNoop(c.Context(), noop(n.ID, 3)), store.ErrNonceTaken)
+	}},
 }

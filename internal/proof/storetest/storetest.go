@@ -1,7 +1,7 @@
-// Package storetest holds the suites that every adapter of a store's port passes: Payments for the ports of package
-// store, Webhooks for webhook.Store, APIKeys for apikey.Store and apikey.Finder, Recipients for recipient.Store. Each
-// subtest is named after the sentence of the contract that it checks. Every merchant, wallet and key in a suite is new,
-// so all subtests may share one store.
+// Package storetest checks that the adapters of a store's port are alike and keep its promises. Alike compares two of
+// them in random operations. The suites have what no such run shows: the meaning of each method that moves money, once;
+// writers that race; values at their bounds; lists of many pages; damage. Each subtest is named after the sentence of
+// the contract that it checks. Every merchant, wallet and key in a suite is new, so all subtests may share one store.
 package storetest
 
 import (
@@ -82,26 +82,20 @@ var byEquality = cmpopts.EquateComparable(token.Amount{}, webhook.Secret{})
 // wholeBytes compares byte slices at once: a diff of a megabyte takes seconds.
 var wholeBytes = cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal))
 
-// race calls f n times at once.
-func (c tester) race(n int, f func(ctx context.Context, i int)) {
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			f(c.Context(), i)
-		})
-	}
-	close(start)
-	wg.Wait()
-}
-
 // wins calls f n times at once and returns the indices of the calls without an
 // error. It checks that every other call was refused with the error refusal.
 func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) error) (won []int) {
 	c.Helper()
-	errs := make([]error, n)
-	c.race(n, func(ctx context.Context, i int) { errs[i] = f(ctx, i) })
+	errs, start := make([]error, n), make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(c.Context(), i)
+		})
+	}
+	close(start)
+	wg.Wait()
 	for i, err := range errs {
 		if err == nil {
 			won = append(won, i)
@@ -110,6 +104,27 @@ func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) er
 		c.refused(fmt.Sprint("racing call ", i), err, refusal)
 	}
 	return won
+}
+
+// A race is n calls of write at once, so many of which succeed. Every other has the refusal.
+type race struct {
+	what    string
+	n, wins int
+	refusal error
+	write   func(ctx context.Context, i int) error
+}
+
+// races checks one race after the other.
+func (c tester) races(all ...race) {
+	c.Helper()
+	for _, race := range all {
+		won := c.wins(race.n, race.refusal, func(ctx context.Context, i int) error {
+			return patiently(func() error { return race.write(ctx, i) })
+		})
+		if len(won) != race.wins {
+			c.Errorf("%d of %d racing %s got in, want %d", len(won), race.n, race.what, race.wins)
+		}
+	}
 }
 
 // errOthers is the refusal of a racing call that found another's result.

@@ -1,11 +1,14 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	mathrand "math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +16,67 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
+
+// A RailStore is a store of which Rails is the only user.
+type RailStore interface {
+	store.Settings
+	store.Denials
+}
+
+// Rails checks that an empty store keeps those promises of store.Settings that no run of Alike reaches. spoil makes the
+// current settings of its first rail unreadable, but for their version.
+func Rails(t *testing.T, s RailStore, spoil func()) {
+	c, ctx := tester{t}, t.Context()
+	of := func(chainID uint64) settings.Settings {
+		return settings.Default(settings.Rail{ChainID: chainID, Token: usdc, Network: "devnet"})
+	}
+	v, want := of(1), []settings.Settings{}
+	read := func() store.Rail { return must.Get(s.Rules(ctx))(c).Rail(v.Coin()) }
+	c.refused("before", read().Unusable, settings.ErrMissing)
+	for n := range uint64(settings.Kept + 2) {
+		v.Stamp = settings.Stamp{Version: n, Needs: settings.Code, Confirmed: n%2 == 0, At: noon, Who: "ada", Why: fmt.Sprint("test ", n)}
+		c.ok("setting", s.SetSettings(ctx, v))
+		v.Version++
+		want = append([]settings.Settings{v}, want...)
+	}
+	c.same("the history", want[:settings.Kept], must.Get(s.SettingsHistory(ctx, v.Coin()))(c))
+	c.races(race{"changes", 4, 1, store.ErrChanged, func(ctx context.Context, i int) error {
+		mine := v
+		mine.Daily = token.Units(uint64(i) + 1)
+		return s.SetSettings(ctx, mine)
+	}})
+
+	to := token.Address{1}
+	c.ok("denying", s.Deny(ctx, store.Denial{To: to, At: noon}))
+	spoil()
+	rail := read()
+	c.refused("obeying damaged settings", rail.Unusable, settings.ErrDamaged)
+	c.same("the token of damaged settings", usdc, rail.Token)
+	c.same("the deny list", to, must.Get(s.Rules(ctx))(c).Denied[0].To)
+	fixed := v
+	fixed.Version, fixed.Token.Decimals = rail.Settings.Version, 7
+	c.refused("another token", s.SetSettings(ctx, fixed), settings.ErrFixed)
+	fixed.Token = v.Token
+	c.ok("setting over damaged settings", s.SetSettings(ctx, fixed))
+	c.ok("obeying them", read().Unusable)
+
+	c.races(race{"rails of one coin", 4, 1, store.ErrChanged, func(ctx context.Context, _ int) error { return s.SetSettings(ctx, of(2)) }})
+	c.wins(4, store.ErrChanged, func(ctx context.Context, i int) error { return s.SetSettings(ctx, of(uint64(3+i))) })
+	for id := uint64(3); len(must.Get(s.Rules(ctx))(c).Rails) < store.MaxRails; id++ {
+		if err := s.SetSettings(ctx, of(id)); err != nil {
+			c.refused("adding one of those at once", err, store.ErrChanged)
+		}
+	}
+	c.refused("a rail more", s.SetSettings(ctx, of(99)), store.ErrTooLarge)
+}
 
 // Webhooks checks that the store which open returns keeps those promises of webhook.Store that no run of Alike reaches.
 // Every call of open may return the same store. Due may lag: the suite repeats it until its answer is right.
@@ -79,28 +140,19 @@ var hookPromises = []promise[hookCheck]{
 		e, d := c.endpoint(owner()), deliveryOf(owner(), "we_1", noon)
 		c.ok("adding an endpoint and a delivery", errors.Join(c.AddEndpoint(c.Context(), e, 1), c.AddDelivery(c.Context(), d)))
 		many := owner()
-		for _, race := range []struct {
-			what    string
-			n, wins int
-			refusal error
-			write   func(ctx context.Context, i int) error
-		}{
-			{"new endpoints", 20, 10, webhook.ErrLimit, func(ctx context.Context, _ int) error {
+		c.races(
+			race{"new endpoints", 20, 10, webhook.ErrLimit, func(ctx context.Context, _ int) error {
 				return c.AddEndpoint(ctx, c.endpoint(many), 10)
 			}},
-			{"saves", 10, 1, webhook.ErrConflict, func(ctx context.Context, i int) error {
+			race{"saves", 10, 1, webhook.ErrConflict, func(ctx context.Context, i int) error {
 				mine := e
 				mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
 				return must.Err(c.SaveEndpoint(ctx, mine))
 			}},
-			{"records", 10, 1, webhook.ErrConflict, func(ctx context.Context, i int) error {
+			race{"records", 10, 1, webhook.ErrConflict, func(ctx context.Context, i int) error {
 				return must.Err(c.Record(ctx, tried(d, noon.Add(time.Duration(i)*time.Second), i%2 == 0), 0))
 			}},
-		} {
-			if won := c.wins(race.n, race.refusal, race.write); len(won) != race.wins {
-				c.Errorf("%d of %d racing %s got in, want %d", len(won), race.n, race.what, race.wins)
-			}
-		}
+		)
 	}},
 	{"deliveries at all of their bounds are stored, and take no more of anything", func(c hookCheck) {
 		o := owner()
@@ -140,4 +192,32 @@ var hookPromises = []promise[hookCheck]{
 			})
 		}
 	}},
+}
+
+// A Keeper is a whole store of API keys.
+type Keeper interface {
+	apikey.Store
+	apikey.Finder
+}
+
+// Random returns a source of bytes that is the same for the same seed, for tests that mint keys.
+func Random(seed byte) io.Reader {
+	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
+}
+
+// APIKeys checks that fifty racing callers get as many keys as there is room for, and twenty one entry.
+func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
+	c, merchant := tester{t}, "mer_"+rand.Text()
+	c.races(race{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, func(ctx context.Context, i int) error {
+		s := must.Get(apikey.Mint(rand.Reader, apikey.Test))(c)
+		return keys.Issue(ctx, apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: merchant, Mode: s.Mode(),
+			CreatedAt: noon.Add(time.Duration(i) * time.Second)}, apikey.MaxLive)
+	}}, race{"entries of one address", 20, 1, errOthers, func(ctx context.Context, i int) error {
+		_, added, err := book.AddEntry(ctx, recipient.Entry{Merchant: merchant, Mode: "test", Address: token.Address{1},
+			CreatedAt: noon.Add(time.Duration(i) * time.Second), ActiveAt: noon})
+		return othersUnless(added, err)
+	}})
+	c.eventually("the list of keys", func() string {
+		return cmp.Diff(apikey.MaxLive, len(must.Get(keys.List(t.Context(), merchant))(c)))
+	})
 }
