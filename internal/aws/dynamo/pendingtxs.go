@@ -71,14 +71,12 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 	if err := store.FitsTx(tx); err != nil {
 		return err
 	}
-	tx.Payment = ""
 	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
 }
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	tx.Payment = ""
 	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
 }

@@ -479,6 +479,7 @@ func (l *ledger) noops() {
 	tx.GasUnit = pick[chain.GasUnit](l.run, "unit", 0, 1000)
 	there, err := l.Memory.Payments.PendingTx(ctx, id, nonce)
 	if err == nil && pick(l.run, "bump", true, false) {
+		there.Payment = "" // also over a payment's, which is refused
 		there.Hashes = there.Hashes[:len(there.Hashes)-often(l.run, 5, 0, func() int { return 1 })]
 		to := there.Bumped(tx, l.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), l.at())
 		l.write(fmt.Sprint("BumpNoop ", id, nonce),

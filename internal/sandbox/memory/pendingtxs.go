@@ -60,12 +60,10 @@ func bare(attempts []payment.Attempt) []payment.Attempt {
 }
 
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
-	tx.Payment = ""
 	return s.locked(ctx, func() error { return s.put(tx) }, store.FitsTx(tx))
 }
 
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	tx.Payment = ""
 	return s.locked(ctx, func() error { return s.bump(tx) }, store.FitsTx(tx))
 }
 
