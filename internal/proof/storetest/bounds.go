@@ -24,7 +24,7 @@ import (
 )
 
 // bounds are how much a store takes of each list and map that a method of a port takes. A
-// list of bytes is a list too. Each is shown by the promises below.
+// list of bytes is a list too. Each is shown by a promise below, or drawn by Alike.
 var bounds = map[string]int{
 	"payment.Payment.Entries":     payment.MaxEntries,
 	"payment.Payment.Metadata":    payment.MaxMetadata,

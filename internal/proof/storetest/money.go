@@ -218,6 +218,11 @@ var moneyPromises = []promise[*check]{
 		c.refused("a release of the guard before", release(first), store.ErrChanged)
 		c.ok("a release", release(read()))
 		c.same("its payments", []payment.ID{one.ID, two.ID, s.begun.Payment.ID}, read().Payments)
+		full := read()
+		full.Payments = slices.Repeat(full.Payments, store.MaxGuarded)[:store.MaxGuarded]
+		c.refused("a payment more than the bound", create(c.unstored(), full), store.ErrTooLarge)
+		full.Payments = full.Payments[1:]
+		c.ok("up to the bound", create(c.unstored(), full))
 	}},
 	{"a charge counts under all limits of its day or under none, and a refund gives back what was charged", func(c *check) {
 		key, all := payment.DailyLimit{Key: "key_a", Amount: token.Units(50), Count: 3}, payment.DailyLimit{Amount: token.Units(110)}
