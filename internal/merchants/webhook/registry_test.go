@@ -126,6 +126,9 @@ func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 	w, e := delivered(t)
 	gone := w.register(mine, hook)
 	must.OK(t, w.registry.Delete(t.Context(), mine, gone.ID))
+	if list := must.Get(w.registry.List(t.Context(), mine))(t); len(list) != 1 || list[0].ID != e.ID {
+		t.Errorf("listed are %v", list)
+	}
 	d := w.newest(e).Delivery
 	methods := map[string]func(o webhook.Owner, id string) error{
 		"Update": func(o webhook.Owner, id string) error {

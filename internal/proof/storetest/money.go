@@ -259,7 +259,8 @@ var moneyPromises = []promise[*check]{
 			{"some of so large a limit", false, 48 * time.Hour, token.Units(7), limits{{Amount: most}}, nil},
 			{"more than is left of it", false, 48 * time.Hour, wallet.Spendable(most).Sub(token.Units(6)), limits{{Amount: most}}, full},
 		} {
-			charge := store.Charge{Merchant: c.merchant, Mode: "test", At: day.Add(step.at), Amount: step.amount, Count: 1, Limits: step.limits}
+			charge := store.Charge{Merchant: c.merchant, Mode: "test", At: day.Add(step.at), Amount: step.amount, Count: 1,
+				Limits: step.limits}
 			do := c.Charge
 			if step.back {
 				do = c.Refund
@@ -443,7 +444,8 @@ var damagePromises = []promise[*check]{
 		c.Spoil(p.ID)
 		_, created, err := c.Create(c.Context(), p)
 		for what, err := range map[string]error{
-			"reading": must.Err(c.Payment(c.Context(), p.ID)), "finding its hash": must.Err(c.PaymentByHash(c.Context(), p.TxHash)), "creating": err,
+			"reading":          must.Err(c.Payment(c.Context(), p.ID)),
+			"finding its hash": must.Err(c.PaymentByHash(c.Context(), p.TxHash)), "creating": err,
 		} {
 			c.refused(what, err, store.ErrUnreadable)
 		}
