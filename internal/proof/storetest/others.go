@@ -154,6 +154,21 @@ var hookPromises = []promise[hookCheck]{
 			}},
 		)
 	}},
+	{"a success may follow the end of a delivery, nothing else may", func(c hookCheck) {
+		for _, end := range []webhook.DeliveryStatus{webhook.Delivered, webhook.Exhausted, webhook.Cancelled} {
+			d := deliveryOf(owner(), "we_1", noon)
+			final := ended(tried(d, noon, false), end)
+			c.ok("an end", errors.Join(c.AddDelivery(c.Context(), d), must.Err(c.Record(c.Context(), final, 0))))
+			late := tried(final, noon.Add(time.Minute), false)
+			for _, late.Status = range []webhook.DeliveryStatus{webhook.Pending, webhook.Exhausted, webhook.Cancelled, webhook.Delivered} {
+				want := webhook.ErrConflict
+				if late.Status == webhook.Delivered && end != webhook.Delivered {
+					want = nil
+				}
+				c.refused(string(late.Status)+" after "+string(end), must.Err(c.Record(c.Context(), late, 1)), want)
+			}
+		}
+	}},
 	{"deliveries at all of their bounds are stored, and take no more of anything", func(c hookCheck) {
 		o := owner()
 		ds := make([]webhook.Delivery, webhook.EndpointLimit)
@@ -205,14 +220,16 @@ func Random(seed byte) io.Reader {
 	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
 }
 
-// APIKeys checks that fifty racing callers get as many keys as there is room for, and twenty one entry.
+// APIKeys checks that fifty racing callers get as many keys as there is room for, of which a revoked one takes none,
+// and twenty one entry.
 func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
 	c, merchant := tester{t}, "mer_"+rand.Text()
-	c.races(race{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, func(ctx context.Context, i int) error {
+	issue := func(ctx context.Context, i int) error {
 		s := must.Get(apikey.Mint(rand.Reader, apikey.Test))(c)
 		return keys.Issue(ctx, apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: merchant, Mode: s.Mode(),
 			CreatedAt: noon.Add(time.Duration(i) * time.Second)}, apikey.MaxLive)
-	}}, race{"entries of one address", 20, 1, errOthers, func(ctx context.Context, i int) error {
+	}
+	c.races(race{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, issue}, race{"entries of one address", 20, 1, errOthers, func(ctx context.Context, i int) error {
 		_, added, err := book.AddEntry(ctx, recipient.Entry{Merchant: merchant, Mode: "test", Address: token.Address{1},
 			CreatedAt: noon.Add(time.Duration(i) * time.Second), ActiveAt: noon})
 		return othersUnless(added, err)
@@ -220,4 +237,8 @@ func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
 	c.eventually("the list of keys", func() string {
 		return cmp.Diff(apikey.MaxLive, len(must.Get(keys.List(t.Context(), merchant))(c)))
 	})
+	one := must.Get(keys.List(t.Context(), merchant))(c)[0]
+	must.Get(keys.Revoke(t.Context(), merchant, one.Hash, noon))(c)
+	c.eventually("a place that is free again", func() string { return class(issue(t.Context(), 60)) })
+	c.refused("one more", issue(t.Context(), 61), apikey.ErrLimit)
 }
