@@ -241,4 +241,13 @@ func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
 	must.Get(keys.Revoke(t.Context(), merchant, one.Hash, noon))(c)
 	c.eventually("a place that is free again", func() string { return class(issue(t.Context(), 60)) })
 	c.refused("one more", issue(t.Context(), 61), apikey.ErrLimit)
+	theirs := apikey.Key{Hash: apikey.Hash{1}, ID: "key_1", MerchantID: "mer_other", Mode: apikey.Test, CreatedAt: noon}
+	for what, err := range map[string]error{
+		"replacing another merchant's key": keys.Replace(t.Context(), theirs.MerchantID, one.Hash, noon, theirs),
+		"revoking it":                      must.Err(keys.Revoke(t.Context(), theirs.MerchantID, one.Hash, noon)),
+	} {
+		c.refused(what, err, apikey.ErrNotFound)
+	}
+	read, to := apikey.Terms{Suspended: "once"}, apikey.Terms{Suspended: "now"}
+	c.refused("terms over others than were read", keys.SetTerms(t.Context(), merchant, read, to), apikey.ErrTerms)
 }
