@@ -308,17 +308,20 @@ func keyOf(k apikey.Key) call {
 	}}
 }
 
+// bookOf sorts by address: the stores order entries of one instant differently.
 func bookOf(m string, limit int) call {
-	return pages("Entries "+m, func(s Stores, at store.Position) ([]recipient.Entry, store.Position, error) {
-		from := recipient.Position{CreatedAt: at.CreatedAt}
-		copy(from.Address[:], at.ID)
-		page, more, err := s.Keys.Entries(ctx, m, "test", from, limit)
-		if at = (store.Position{}); more {
-			last := page[len(page)-1]
-			at = store.Position{CreatedAt: last.CreatedAt, ID: payment.ID(last.Address[:])}
+	return call{name: "Entries " + m, lags: true, of: func(s Stores) answer {
+		all, from, err := []recipient.Entry{}, recipient.Position{}, error(nil)
+		for more := true; more && err == nil; {
+			var page []recipient.Entry
+			if page, more, err = s.Keys.Entries(ctx, m, "test", from, limit); len(page) > 0 {
+				from = recipient.Position{CreatedAt: page[len(page)-1].CreatedAt, Address: page[len(page)-1].Address}
+			}
+			all = append(all, page...)
 		}
-		return page, at, err
-	})
+		slices.SortStableFunc(all, func(a, b recipient.Entry) int { return strings.Compare(a.Address.String(), b.Address.String()) })
+		return got(err, all)
+	}}
 }
 
 func keyActions(r *run) (map[string]func(), func() []call) {
