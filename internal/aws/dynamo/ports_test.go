@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -44,8 +43,7 @@ func tables(t *testing.T, db *dynamodb.Client) schema.Tables {
 func TestAPIKeys(t *testing.T) {
 	db := new(wire).client(t)
 	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
-	storetest.Recipients(t, func(*testing.T) recipient.Store { return keys })
-	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
+	storetest.APIKeys(t, keys, keys)
 }
 
 func TestWebhooks(t *testing.T) {
@@ -57,7 +55,6 @@ func TestWebhooks(t *testing.T) {
 func TestPaymentsTable(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
-	storetest.AuditLog(t, dynamo.NewPayments(db, table))
 	storetest.Places(t, dynamo.NewPayments(db, table))
 	storetest.Rails(t, dynamo.NewPayments(db, table), func() { damage(t, db, table, "rails", "01", "values", "none") })
 	storetest.Payments(t, func(t *testing.T) storetest.Protocol {

@@ -180,6 +180,39 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// TestSealedSecretsStaySealed: the store never has a sealed secret in clear, and a delivery is signed with it, though
+// processes with the key and without it write the endpoint.
+func TestSealedSecretsStaySealed(t *testing.T) {
+	w, e := published(t)
+	sealing := webhook.Sealed{Store: w.store, Seal: func(_ context.Context, id string, b []byte) ([]byte, error) {
+		return append([]byte(id), b...), nil
+	}}
+	opening := webhook.Sealed{Store: w.store, Open: func(_ context.Context, id string, b []byte) ([]byte, error) {
+		return bytes.TrimPrefix(b, []byte(id)), nil
+	}}
+	old, secret, fresh := mint(t), mint(t), mint(t)
+	e.PreviousSecret, e.Secret = old, secret
+	signs := func(by webhook.Store, want, before webhook.Secret) (shown webhook.Endpoint) {
+		t.Helper()
+		shown = must.Get(by.SaveEndpoint(t.Context(), e))(t)
+		e = must.Get(w.store.Endpoint(t.Context(), e.Owner, e.ID))(t)
+		got, _, _ := opening.Load(t.Context(), webhook.Ref{Owner: e.Owner, Endpoint: e.ID})
+		if got.Secret.Reveal() != want.Reveal() || got.PreviousSecret.Reveal() != before.Reveal() ||
+			e.Secret.Reveal()+e.PreviousSecret.Reveal() != "" {
+			t.Errorf("the store has %q", e.Secret.Stored())
+		}
+		return shown
+	}
+	signs(sealing, secret, old)
+	signs(w.store, secret, old)
+	e, _, _ = opening.Load(t.Context(), webhook.Ref{Owner: e.Owner, Endpoint: e.ID})
+	signs(opening, secret, old)
+	e.PreviousSecret, e.Secret = e.Secret, fresh
+	if shown := signs(sealing, fresh, secret).Secret.Reveal(); shown != fresh.Reveal() {
+		t.Errorf("the merchant is shown %q", shown)
+	}
+}
+
 // TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function for so long.
 func TestATestWaitsFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package store is the port of the payment protocol: the reads and writes of dispatch and settlement, and the
-// contract that every adapter keeps. It knows no database. Package dynamo and package memory implement it, and
-// package storetest checks each promise here on both.
+// contract that every adapter keeps. It knows no database. Package dynamo and package memory implement it; package
+// storetest compares the two, and checks on both what the methods that move money promise here.
 //
 // Every read but List is strongly consistent. An error that is neither one of the errors below nor a refusal of
 // package wallet leaves the outcome unknown: the write may have been applied, or may be applied later. Every write

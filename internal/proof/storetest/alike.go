@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -67,14 +68,8 @@ func Alike(t *testing.T, open func(ctx context.Context) Pair) {
 				t.Repeat(repeated)
 				r.same(whole()...)
 			})
-			for _, line := range slices.Sorted(func(yield func(string) bool) {
-				for of, n := range made {
-					if !yield(fmt.Sprintf("%-40s %6d", of, n)) {
-						return
-					}
-				}
-			}) {
-				t.Log(line)
+			for _, of := range slices.Sorted(maps.Keys(made)) {
+				t.Logf("%-40s %6d", of, made[of])
 			}
 		})
 	}
@@ -138,6 +133,31 @@ func got(err error, values ...any) answer {
 		values = nil
 	}
 	return answer{class(err), values}
+}
+
+// view is the call of a read, and pages one that follows a list through its pages.
+func view[V any](name string, read func(Stores) (V, error)) call {
+	return call{name: name, of: func(s Stores) answer {
+		v, err := read(s)
+		return got(err, v)
+	}}
+}
+
+func pages[V any](name string, read func(Stores, store.Position) ([]V, store.Position, error)) call {
+	return call{name: name, lags: true, of: func(s Stores) answer {
+		all, from, err := []V{}, store.Position{}, error(nil)
+		for more := true; more && err == nil; more = !from.IsZero() {
+			var page []V
+			page, from, err = read(s, from)
+			all = append(all, page...)
+		}
+		return got(err, all)
+	}}
+}
+
+// write makes an operation that answers with an error alone.
+func (r *run) write(name string, of func(Stores) error, views ...call) {
+	r.do(call{name: name, of: func(s Stores) answer { return done(of(s)) }}, views...)
 }
 
 // do makes an operation on both stores and compares its answers, and those of views. The database's answer may be lost

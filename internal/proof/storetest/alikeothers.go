@@ -23,23 +23,14 @@ type desk struct {
 	now time.Time // of the places
 }
 
-var rulesOf = call{name: "Rules", of: func(s Stores) answer {
-	r, err := s.Payments.Rules(ctx)
-	return got(err, r)
-}}
+var rulesOf = view("Rules", func(s Stores) (store.Rules, error) { return s.Payments.Rules(ctx) })
 
 func historyOf(c token.Coin) call {
-	return call{name: "SettingsHistory " + c.String(), of: func(s Stores) answer {
-		all, err := s.Payments.SettingsHistory(ctx, c)
-		return got(err, all)
-	}}
+	return view("SettingsHistory "+c.String(), func(s Stores) ([]settings.Settings, error) { return s.Payments.SettingsHistory(ctx, c) })
 }
 
 func comparedOf(c token.Coin) call {
-	return call{name: "Compared " + c.String(), of: func(s Stores) answer {
-		known, err := s.Payments.Compared(ctx, c)
-		return got(err, known)
-	}}
+	return view("Compared "+c.String(), func(s Stores) (store.Comparison, error) { return s.Payments.Compared(ctx, c) })
 }
 
 func chargedOf(key string, at time.Time) call {
@@ -50,10 +41,7 @@ func chargedOf(key string, at time.Time) call {
 }
 
 func actsSince(at time.Time) call {
-	return call{name: "Acts", of: func(s Stores) answer {
-		acts, err := s.Payments.Acts(ctx, at)
-		return got(err, acts)
-	}}
+	return view("Acts", func(s Stores) ([]store.Act, error) { return s.Payments.Acts(ctx, at) })
 }
 
 var chargedKeys = []string{"", "key_1", "key_2", coins[1].String()}
@@ -83,23 +71,18 @@ func (d desk) sets() {
 		"confirmed", true, false)
 	v.Token.Decimals = often(d.run, 20, 6, func() int { return 18 })
 	v.Needs = often(d.run, 20, v.Needs, func() uint64 { return settings.Code + 1 })
-	d.do(call{name: fmt.Sprint("SetSettings ", c, " version ", v.Version), of: func(s Stores) answer {
-		return done(s.Payments.SetSettings(ctx, v))
-	}}, rulesOf, historyOf(c))
+	d.write(fmt.Sprint("SetSettings ", c, " version ", v.Version),
+		func(s Stores) error { return s.Payments.SetSettings(ctx, v) }, rulesOf, historyOf(c))
 }
 
 func (d desk) denies() {
 	to := token.Address{byte(pick(d.run, "to", 1, 2, 3))}
 	if pick(d.run, "allow", false, true) {
-		d.do(call{name: fmt.Sprint("Allow ", to), of: func(s Stores) answer {
-			return done(s.Payments.Allow(ctx, to))
-		}}, rulesOf)
+		d.write(fmt.Sprint("Allow ", to), func(s Stores) error { return s.Payments.Allow(ctx, to) }, rulesOf)
 		return
 	}
 	denial := store.Denial{To: to, Reason: strings.Repeat("x", d.size(store.MaxReason)), At: d.at()}
-	d.do(call{name: fmt.Sprint("Deny ", to), of: func(s Stores) answer {
-		return done(s.Payments.Deny(ctx, denial))
-	}}, rulesOf)
+	d.write(fmt.Sprint("Deny ", to), func(s Stores) error { return s.Payments.Deny(ctx, denial) }, rulesOf)
 }
 
 func (d desk) compares() {
@@ -112,13 +95,14 @@ func (d desk) compares() {
 	for i := range d.size(store.MaxNodes) {
 		next.Silent[fmt.Sprintf("%0259d", i)] = noon.Add(time.Duration(i)) // a host of 253 bytes, and a port
 	}
-	d.do(call{name: fmt.Sprint("SetCompared ", c, " revision ", next.Revision), of: func(s Stores) answer {
-		return done(s.Payments.SetCompared(ctx, c, next))
-	}}, comparedOf(c))
+	d.write(fmt.Sprint("SetCompared ", c, " revision ", next.Revision),
+		func(s Stores) error { return s.Payments.SetCompared(ctx, c, next) }, comparedOf(c))
 }
 
 func (d desk) charges() {
-	c := store.Charge{Merchant: "mer_a", Mode: "test", At: d.at(), Count: pick[uint64](d.run, "count", 1, 2),
+	east, day := time.FixedZone("east", 14*3600), noon.Truncate(24*time.Hour)
+	at := pick(d.run, "at", noon, day, day.Add(24*time.Hour-1), day.Add(24*time.Hour), noon.In(east))
+	c := store.Charge{Merchant: "mer_a", Mode: "test", At: at, Count: pick[uint64](d.run, "count", 1, 2),
 		Amount: pick(d.run, "amount", token.Units(10), token.Units(50), token.Units(101), token.MaxAmount())}
 	limit := func(key string) payment.DailyLimit {
 		return payment.DailyLimit{Key: key, Count: pick[uint64](d.run, "most", 0, 3),
@@ -143,23 +127,18 @@ func (d desk) charges() {
 		views = append(views, chargedOf(l.Key, c.At))
 	}
 	if pick(d.run, "refund", false, true) {
-		d.do(call{name: fmt.Sprintf("Refund %+v", c), of: func(s Stores) answer {
-			return done(s.Payments.Refund(ctx, c))
-		}}, views...)
+		d.write(fmt.Sprintf("Refund %+v", c), func(s Stores) error { return s.Payments.Refund(ctx, c) }, views...)
 		return
 	}
-	d.do(call{name: fmt.Sprintf("Charge %+v", c), of: func(s Stores) answer {
-		return done(s.Payments.Charge(ctx, c))
-	}}, views...)
+	d.write(fmt.Sprintf("Charge %+v", c), func(s Stores) error { return s.Payments.Charge(ctx, c) }, views...)
 }
 
 func (d desk) acts() {
 	n := pick(d.run, "entry", 0, 1, 2, 3) // entries of one instant have no order
 	a := store.Act{ID: []string{"a", "b"}[n/2], At: d.at().Add(time.Duration(n)), Who: "ada", Command: "wallet pause --all",
 		Effect: []string{"", "«é»"}[n/2], Outcome: []store.Outcome{store.Begun, store.Done}[n%2]}
-	d.do(call{name: "Append " + a.ID, of: func(s Stores) answer {
-		return done(s.Payments.Append(ctx, a))
-	}}, actsSince(noon), actsSince(d.at()))
+	d.write("Append "+a.ID,
+		func(s Stores) error { return s.Payments.Append(ctx, a) }, actsSince(noon), actsSince(d.at()))
 }
 
 func (d *desk) places() {
@@ -198,10 +177,9 @@ func deliveryAt(r webhook.Ref) call {
 }
 
 func logOf(o webhook.Owner, from, to time.Time, limit int) call {
-	return call{name: fmt.Sprint("Deliveries ", o, from, to, limit), of: func(s Stores) answer {
-		all, err := s.Webhooks.Deliveries(ctx, o, "we_a", from, to, limit)
-		return got(err, all)
-	}}
+	return view(fmt.Sprint("Deliveries ", o, from, to, limit), func(s Stores) ([]webhook.Delivery, error) {
+		return s.Webhooks.Deliveries(ctx, o, "we_a", from, to, limit)
+	})
 }
 
 func dueBy(at time.Time) call {
@@ -231,8 +209,10 @@ func (p post) looks() {
 
 func (p post) endpoints() {
 	o, id := pick(p.run, "owner", mailboxes...), pick(p.run, "id", "we_a", "we_b", "we_c")
-	secret, err := webhook.MintSecret(Random(byte(pick(p.run, "secret", 1, 2))))
-	if err != nil {
+	clear, err := webhook.MintSecret(Random(1))
+	sealed, also := webhook.ParseStored("sealed_eA==")
+	secret := pick(p.run, "secret", clear, sealed)
+	if err := errors.Join(err, also); err != nil {
 		p.Fatal(err)
 	}
 	e := webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled,
@@ -246,9 +226,7 @@ func (p post) endpoints() {
 	limit := pick(p.run, "limit", 2, 1, 3)
 	if add {
 		d := fmt.Sprintf("AddEndpoint %v %s of %d", o, id, limit)
-		p.do(call{name: d, of: func(s Stores) answer {
-			return done(s.Webhooks.AddEndpoint(ctx, e, limit))
-		}}, endpointOf(o, id))
+		p.write(d, func(s Stores) error { return s.Webhooks.AddEndpoint(ctx, e, limit) }, endpointOf(o, id))
 		return
 	}
 	e.Status = pick(p.run, "status", webhook.Enabled, webhook.Disabled, webhook.Deleted)
@@ -261,10 +239,8 @@ func (p post) endpoints() {
 	e.RetryAt, e.QuietSince, e.PreviousExpiresAt = p.atOrNever(), p.atOrNever(), p.atOrNever()
 	e.PreviousSecret = pick(p.run, "previous", webhook.Secret{}, secret)
 	e.Version = often(p.run, 5, e.Version, func() int64 { return pick[int64](p.run, "version", 1, 2) })
-	p.do(call{name: fmt.Sprintf("SaveEndpoint %v %s %s, version %d", o, id, e.Status, e.Version), of: func(s Stores) answer {
-		saved, err := s.Webhooks.SaveEndpoint(ctx, e)
-		return got(err, saved)
-	}}, endpointOf(o, id))
+	p.do(view(fmt.Sprintf("SaveEndpoint %v %s %s, version %d", o, id, e.Status, e.Version),
+		func(s Stores) (webhook.Endpoint, error) { return s.Webhooks.SaveEndpoint(ctx, e) }), endpointOf(o, id))
 }
 
 func (p post) deliveries() {
@@ -282,14 +258,12 @@ func (p post) deliveries() {
 	case "add":
 		d.Event.Body = often(p.run, 30, d.Event.Body, func() []byte { return make([]byte, p.size(webhook.MaxBody)) })
 		d.Parked = pick(p.run, "parked", false, true)
-		p.do(call{name: fmt.Sprint("AddDelivery ", d.Ref), of: func(s Stores) answer {
-			return done(s.Webhooks.AddDelivery(ctx, d))
-		}}, deliveryAt(d.Ref))
+		p.write(fmt.Sprint("AddDelivery ", d.Ref),
+			func(s Stores) error { return s.Webhooks.AddDelivery(ctx, d) }, deliveryAt(d.Ref))
 	case "unpark":
 		due := webhook.Due{Ref: d.Ref, At: often(p.run, 4, now.NextAttemptAt, p.at)}
-		p.do(call{name: fmt.Sprint("Unpark ", due), of: func(s Stores) answer {
-			return done(s.Webhooks.Unpark(ctx, due))
-		}}, deliveryAt(d.Ref))
+		p.write(fmt.Sprint("Unpark ", due),
+			func(s Stores) error { return s.Webhooks.Unpark(ctx, due) }, deliveryAt(d.Ref))
 	default:
 		attempts := often(p.run, 5, len(now.Attempts), func() int { return pick(p.run, "attempts", 0, 1, 2) })
 		for range pick(p.run, "tries", 1, 0, 2) {
@@ -334,6 +308,7 @@ func keyOf(k apikey.Key) call {
 	}}
 }
 
+// bookOf sorts by address: the stores order entries of one instant differently.
 func bookOf(m string, limit int) call {
 	return call{name: "Entries " + m, lags: true, of: func(s Stores) answer {
 		all, from, err := []recipient.Entry{}, recipient.Position{}, error(nil)
@@ -419,23 +394,16 @@ func (p porter) terms() {
 	}
 	from := often(p.run, 4, now, func() apikey.Terms { return apikey.Terms{AssetTerms: some} })
 	to := pick(p.run, "to", apikey.Terms{AssetTerms: some}, full, apikey.Terms{})
-	p.do(call{name: "SetTerms " + m, of: func(s Stores) answer {
-		return done(s.Keys.SetTerms(ctx, m, from, to))
-	}}, keysOf(m))
+	p.write("SetTerms "+m, func(s Stores) error { return s.Keys.SetTerms(ctx, m, from, to) }, keysOf(m))
 }
 
 func (p porter) entries() {
 	m, a := pick(p.run, "merchant", owners[1:]...), token.Address{byte(pick(p.run, "address", 1, 2, 3))}
 	e := recipient.Entry{Merchant: m, Mode: "test", Address: a, Label: pick(p.run, "label", "", "Søn 🧁"),
 		CreatedAt: p.at(), ActiveAt: p.at()}
-	one := call{name: "Entry " + a.String(), of: func(s Stores) answer {
-		e, err := s.Keys.Entry(ctx, m, "test", a)
-		return got(err, e)
-	}}
+	one := view("Entry "+a.String(), func(s Stores) (recipient.Entry, error) { return s.Keys.Entry(ctx, m, "test", a) })
 	if pick(p.run, "delete", false, true) {
-		p.do(call{name: "DeleteEntry " + a.String(), of: func(s Stores) answer {
-			return done(s.Keys.DeleteEntry(ctx, m, "test", a))
-		}}, one)
+		p.write("DeleteEntry "+a.String(), func(s Stores) error { return s.Keys.DeleteEntry(ctx, m, "test", a) }, one)
 		return
 	}
 	p.do(call{name: fmt.Sprintf("AddEntry %+v", e), of: func(s Stores) answer {

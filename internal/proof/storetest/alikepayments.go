@@ -53,7 +53,7 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 		}
 	}
 	return weighted(map[string]func(){
-			"advance": l.advance, "create": l.creates, "reserve": l.reserves, "return": l.returns,
+			"advance": l.advance, "create": l.creates, "reserve": func() { l.reserve(l.payment(), l.id()) }, "return": l.returns,
 			"release": l.releases, "change": l.changes,
 			"commit": func() { l.commits(l.payment()) }, "attempt": func() { l.bumps(l.payment()) },
 			"end":   func() { l.ends(l.payment()) },
@@ -88,10 +88,7 @@ func paymentOf(id payment.ID) call {
 }
 
 func walletOf(id wallet.ID) call {
-	return call{name: fmt.Sprint("Wallet ", id), of: func(s Stores) answer {
-		w, err := s.Payments.Wallet(ctx, id)
-		return got(err, w)
-	}}
+	return view(fmt.Sprint("Wallet ", id), func(s Stores) (wallet.Wallet, error) { return s.Payments.Wallet(ctx, id) })
 }
 
 func txsOf(id wallet.ID, from uint64) call {
@@ -103,51 +100,33 @@ func txsOf(id wallet.ID, from uint64) call {
 }
 
 func registryOf(c token.Coin) call {
-	return call{name: "Wallets " + c.String(), of: func(s Stores) answer {
-		all, err := s.Payments.Wallets(ctx, c)
-		return got(err, all)
-	}}
+	return view("Wallets "+c.String(), func(s Stores) (wallet.Registry, error) { return s.Payments.Wallets(ctx, c) })
 }
 
 func guardOf(id string) call {
-	return call{name: "Guard " + id, of: func(s Stores) answer {
-		g, err := s.Payments.Guard(ctx, id)
-		return got(err, g)
-	}}
+	return view("Guard "+id, func(s Stores) (store.Guard, error) { return s.Payments.Guard(ctx, id) })
 }
 
 func listOf(f store.Filter) call {
-	return call{name: fmt.Sprintf("List %+v", f), lags: true, of: func(s Stores) answer {
-		all, f, err := []payment.Payment{}, f, error(nil)
-		for more := true; more && err == nil; more = !f.From.IsZero() {
-			var page []payment.Payment
-			page, f.From, err = s.Payments.List(ctx, f)
-			all = append(all, page...)
-		}
-		return got(err, all)
-	}}
+	return pages(fmt.Sprintf("List %+v", f), func(s Stores, from store.Position) ([]payment.Payment, store.Position, error) {
+		f := f
+		f.From = from
+		return s.Payments.List(ctx, f)
+	})
 }
 
 func proposalsOf(f store.ProposalFilter) call {
-	return call{name: fmt.Sprintf("ListProposals %+v", f), lags: true, of: func(s Stores) answer {
-		all, f, err := []proposal.Proposal{}, f, error(nil)
-		for more := true; more && err == nil; more = !f.From.IsZero() {
-			var page []proposal.Proposal
-			page, f.From, err = s.Payments.ListProposals(ctx, f)
-			all = append(all, page...)
-		}
-		return got(err, all)
-	}}
+	return pages(fmt.Sprintf("ListProposals %+v", f), func(s Stores, from store.Position) ([]proposal.Proposal, store.Position, error) {
+		f := f
+		f.From = from
+		return s.Payments.ListProposals(ctx, f)
+	})
 }
 
-// dueAt leaves out signed payments: a commit does not move a proposal's place.
 func dueAt(at time.Time) call {
 	return call{name: fmt.Sprint("Due ", at), lags: true, of: func(s Stores) answer {
 		due, err := s.Payments.Due(ctx, at, 100)
-		return got(err, slices.DeleteFunc(due, func(d store.DueProposal) bool {
-			p, err := s.Payments.Payment(ctx, d.ID)
-			return err != nil || p.State.Signed()
-		}))
+		return got(err, due)
 	}}
 }
 
@@ -189,10 +168,7 @@ func (l *ledger) looks() {
 		l.same(everything)
 	case 6:
 		for _, h := range l.payment().Hashes() {
-			l.same(call{name: "PaymentByHash " + h.String(), of: func(s Stores) answer {
-				p, err := s.Payments.PaymentByHash(ctx, h)
-				return got(err, p)
-			}})
+			l.same(view("PaymentByHash "+h.String(), func(s Stores) (payment.Payment, error) { return s.Payments.PaymentByHash(ctx, h) }))
 		}
 	}
 }
@@ -238,15 +214,11 @@ func request(k int, amount token.Amount) payment.Request {
 
 // draft returns the payment of a key.
 func (l *ledger) draft(k int, amount token.Amount, at time.Time) payment.Payment {
-	p := payment.New("", request(k, amount), usdc, "base-sepolia", at)
-	p.ID = payment.KeyID(p.Merchant, p.Mode, p.IdempotencyKey)
+	p := offer(ids[0], at, request(k, amount))
 	if k == 4 {
-		p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
+		return found(p)
 	}
-	if len(p.Entries) > 1 {
-		p.BatchContract = token.Address{0xba, 19: 0xba}
-	}
-	return p.AssignedTo(ids[0].Address, unsigned(ids[0], p, 7))
+	return p
 }
 
 func (l *ledger) aDraft() (int, payment.Payment) {
@@ -327,7 +299,11 @@ func (l *ledger) creates() {
 		p.Entries = slices.Repeat(p.Entries, pick(l.run, "times", 33, 34)) // 99 of three are within the bound
 		p = l.elsewhere(p)
 	}
-	l.do(call{name: fmt.Sprintf("Create %s", p.ID), of: func(s Stores) answer {
+	l.create(p)
+}
+
+func (l *ledger) create(p payment.Payment) {
+	l.do(call{name: fmt.Sprint("Create ", p.ID), of: func(s Stores) answer {
 		stored, created, err := s.Payments.Create(ctx, p)
 		return got(err, stored, created)
 	}}, about(p)...)
@@ -346,10 +322,6 @@ func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
 		n.Owner = pick(l.run, "owner", append(owners, wallet.Anyone)...)
 		return n
 	})
-}
-
-func (l *ledger) reserves() {
-	l.reserve(l.payment(), l.id())
 }
 
 func (l *ledger) reserve(p payment.Payment, id wallet.ID) {
@@ -376,15 +348,12 @@ func (l *ledger) returns() {
 	n.At = often(l.run, 5, held.At, l.at)
 	nonce := often(l.run, 5, held.Nonce, l.nonce)
 	if pick(l.run, "orphan", false, true) {
-		l.do(call{name: fmt.Sprint("Orphan ", w.ID, p.ID, nonce), of: func(s Stores) answer {
-			return done(s.Payments.Orphan(ctx, w.ID, p.ID, nonce))
-		}}, walletOf(w.ID))
+		l.write(fmt.Sprint("Orphan ", w.ID, p.ID, nonce),
+			func(s Stores) error { return s.Payments.Orphan(ctx, w.ID, p.ID, nonce) }, walletOf(w.ID))
 		return
 	}
-	l.do(call{name: fmt.Sprintf("Return %d of %+v", nonce, n), of: func(s Stores) answer {
-		return done(s.Payments.Return(ctx, n, nonce))
-	}},
-		walletOf(w.ID))
+	l.write(fmt.Sprintf("Return %d of %+v", nonce, n),
+		func(s Stores) error { return s.Payments.Return(ctx, n, nonce) }, walletOf(w.ID))
 }
 
 func (l *ledger) releases() {
@@ -392,15 +361,12 @@ func (l *ledger) releases() {
 	w := l.record(idOf(p))
 	tx := wallet.PendingTx{ID: w.ID, Nonce: often(l.run, 4, w.Reservations[p.ID].Nonce, l.nonce)}
 	if pick(l.run, "delete", false, true) {
-		l.do(call{name: fmt.Sprint("DeletePendingTx ", w.ID, tx.Nonce), of: func(s Stores) answer {
-			return done(s.Payments.DeletePendingTx(ctx, w.ID, tx.Nonce))
-		}}, about(p)...)
+		l.write(fmt.Sprint("DeletePendingTx ", w.ID, tx.Nonce),
+			func(s Stores) error { return s.Payments.DeletePendingTx(ctx, w.ID, tx.Nonce) }, about(p)...)
 		return
 	}
-	l.do(call{name: fmt.Sprint("Release ", p.ID, w.ID, tx.Nonce), of: func(s Stores) answer {
-		return done(s.Payments.Release(ctx, p.ID, tx))
-	}},
-		about(p)...)
+	l.write(fmt.Sprint("Release ", p.ID, w.ID, tx.Nonce),
+		func(s Stores) error { return s.Payments.Release(ctx, p.ID, tx) }, about(p)...)
 }
 
 // changes moves a payment that is not signed, or is redacted or adopted after it was.
@@ -409,24 +375,17 @@ func (l *ledger) changes() {
 	switch pick(l.run, "how", 0, 1, 2, 3, 4) {
 	case 0:
 		to := l.elsewhere(p)
-		l.do(call{name: fmt.Sprint("Reassign ", p.ID, " to ", to.Wallet), of: func(s Stores) answer {
-			return done(s.Payments.Reassign(ctx, to, p.Revision))
-		}}, about(to)...)
+		l.write(fmt.Sprint("Reassign ", p.ID, " to ", to.Wallet),
+			func(s Stores) error { return s.Payments.Reassign(ctx, to, p.Revision) }, about(to)...)
 	case 1:
-		l.do(call{name: fmt.Sprint("Discard ", p.ID), of: func(s Stores) answer {
-			return done(s.Payments.Discard(ctx, p))
-		}}, about(p)...)
+		l.write(fmt.Sprint("Discard ", p.ID), func(s Stores) error { return s.Payments.Discard(ctx, p) }, about(p)...)
 	case 2:
 		to := p.Adopted(request(4, p.Amount))
-		l.do(call{name: fmt.Sprint("Adopt ", p.ID), of: func(s Stores) answer {
-			return done(s.Payments.Adopt(ctx, to))
-		}}, about(p)...)
+		l.write(fmt.Sprint("Adopt ", p.ID), func(s Stores) error { return s.Payments.Adopt(ctx, to) }, about(p)...)
 	case 3:
 		at := l.at().Add(time.Microsecond)
-		l.do(call{name: fmt.Sprint("SetMined ", p.ID, at), of: func(s Stores) answer {
-			stored, err := s.Payments.SetMined(ctx, p.ID, at)
-			return got(err, stored)
-		}}, about(p)...)
+		l.do(view(fmt.Sprint("SetMined ", p.ID, at),
+			func(s Stores) (payment.Payment, error) { return s.Payments.SetMined(ctx, p.ID, at) }), about(p)...)
 	case 4:
 		if now, err := l.Memory.Payments.Payment(ctx, p.ID); err == nil {
 			p = now
@@ -436,9 +395,7 @@ func (l *ledger) changes() {
 		if final, err := p.Redacted(); err == nil {
 			to = final
 		}
-		l.do(call{name: fmt.Sprint("Redact ", p.ID), of: func(s Stores) answer {
-			return done(s.Payments.Redact(ctx, to))
-		}}, about(p)...)
+		l.write(fmt.Sprint("Redact ", p.ID), func(s Stores) error { return s.Payments.Redact(ctx, to) }, about(p)...)
 	}
 }
 
@@ -455,9 +412,8 @@ func (l *ledger) commits(p payment.Payment) {
 	if !to.State.Signed() {
 		return
 	}
-	l.do(call{name: fmt.Sprint("Commit ", p.ID, " at ", nonce), of: func(s Stores) answer {
-		return done(s.Payments.Commit(ctx, to))
-	}}, about(to)...)
+	l.write(fmt.Sprint("Commit ", p.ID, " at ", nonce),
+		func(s Stores) error { return s.Payments.Commit(ctx, to) }, about(to)...)
 }
 
 func (l *ledger) bumps(p payment.Payment) {
@@ -472,9 +428,8 @@ func (l *ledger) bumps(p payment.Payment) {
 	if err != nil {
 		return
 	}
-	l.do(call{name: fmt.Sprint("AddAttempt ", len(to.Attempts), " of ", p.ID), of: func(s Stores) answer {
-		return done(s.Payments.AddAttempt(ctx, to))
-	}}, about(p)...)
+	l.write(fmt.Sprint("AddAttempt ", len(to.Attempts), " of ", p.ID),
+		func(s Stores) error { return s.Payments.AddAttempt(ctx, to) }, about(p)...)
 }
 
 func (l *ledger) ends(p payment.Payment) {
@@ -492,21 +447,17 @@ func (l *ledger) ends(p payment.Payment) {
 		return
 	}
 	to.Event.Body = often(l.run, 20, to.Event.Body, func() []byte { return make([]byte, l.size(store.MaxEvent)) })
-	l.do(call{name: fmt.Sprint("Finish ", p.ID, " ", to.State), of: func(s Stores) answer {
-		return done(s.Payments.Finish(ctx, to))
-	}}, about(p)...)
+	l.write(fmt.Sprint("Finish ", p.ID, " ", to.State),
+		func(s Stores) error { return s.Payments.Finish(ctx, to) }, about(p)...)
 }
 
 // advance takes a payment a step further, as the engines would.
 func (l *ledger) advance() {
-	k, draft := l.aDraft()
+	_, draft := l.aDraft()
 	p, err := l.Memory.Payments.Payment(ctx, draft.ID)
 	switch {
 	case err != nil:
-		l.do(call{name: fmt.Sprint("Create key ", k), of: func(s Stores) answer {
-			stored, created, err := s.Payments.Create(ctx, draft)
-			return got(err, stored, created)
-		}}, about(draft)...)
+		l.create(draft)
 	case p.State == payment.Prepared:
 		w, _ := l.Memory.Payments.Wallet(ctx, idOf(p))
 		if _, held := w.Holds(p.ID, p.Revision); !held {
@@ -531,15 +482,13 @@ func (l *ledger) noops() {
 		there.Payment = "" // also over a payment's, which is refused
 		there.Hashes = there.Hashes[:len(there.Hashes)-often(l.run, 5, 0, func() int { return 1 })]
 		to := there.Bumped(tx, l.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), l.at())
-		l.do(call{name: fmt.Sprint("BumpNoop ", id, nonce), of: func(s Stores) answer {
-			return done(s.Payments.BumpNoop(ctx, to))
-		}}, txsOf(id, nonce))
+		l.write(fmt.Sprint("BumpNoop ", id, nonce),
+			func(s Stores) error { return s.Payments.BumpNoop(ctx, to) }, txsOf(id, nonce))
 		return
 	}
 	to := wallet.PendingNoop(id, tx, l.sign(fmt.Sprint("no-op of ", id), nonce, fees.Tip), l.at())
-	l.do(call{name: fmt.Sprint("PutNoop ", id, nonce), of: func(s Stores) answer {
-		return done(s.Payments.PutNoop(ctx, to))
-	}}, txsOf(id, nonce))
+	l.write(fmt.Sprint("PutNoop ", id, nonce),
+		func(s Stores) error { return s.Payments.PutNoop(ctx, to) }, txsOf(id, nonce))
 }
 
 func (l *ledger) seen() *wallet.Progress {
@@ -631,10 +580,8 @@ func (l *ledger) proposes() {
 	by := pick(l.run, "by", "key_1", "key_2")
 	p := proposal.New(proposal.Proposal{By: proposal.Author{Key: by, Root: by}, Required: pick(l.run, "required", true, false),
 		Life: time.Hour, NotBefore: l.atOrNever()}, r, usdc, 84532, "base-sepolia", l.at())
-	l.do(call{name: fmt.Sprint("Propose ", p.Payment.ID), of: func(s Stores) answer {
-		created, err := s.Payments.Propose(ctx, p)
-		return got(err, created)
-	}}, paymentOf(p.Payment.ID))
+	l.do(view(fmt.Sprint("Propose ", p.Payment.ID), func(s Stores) (bool, error) { return s.Payments.Propose(ctx, p) }),
+		paymentOf(p.Payment.ID))
 }
 
 // amends moves a proposal, as it is stored or was.

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -33,8 +33,7 @@ type Protocol struct {
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
-	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, listPromises, guardPromises, proposalPromises, boundPromises)
+	promises := slices.Concat(moneyPromises, walletPromises, racePromises, damagePromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
@@ -79,21 +78,6 @@ func (c *check) request(amount token.Amount) payment.Request {
 	}
 }
 
-// batch is a request for a batch of n entries, the last of the largest amount that n allows and with a reference.
-func (c *check) batch(n int) payment.Request {
-	most := token.MaxAmount()
-	if n > 1 {
-		most = disburser.MaxAmount()
-	}
-	entries := make([]payment.Entry, n)
-	for i := range entries {
-		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1 + uint64(i))}
-	}
-	entries[n-1].Amount, entries[n-1].Reference = most, "inv «é»"
-	r, _ := c.request(token.Amount{}).Batch(entries)
-	return r
-}
-
 // offer returns the payment of r, to be paid by id.
 func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
@@ -101,6 +85,12 @@ func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 		p.BatchContract = token.Address{0xba, 19: 0xba}
 	}
 	return p.AssignedTo(id.Address, unsigned(id, p, 7))
+}
+
+// found returns p as a chain shows it: without the request that asked for it.
+func found(p payment.Payment) payment.Payment {
+	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
+	return p
 }
 
 // unstored returns a draft of one unit, paid by a new wallet.
@@ -113,15 +103,6 @@ func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.CallData(tip%2 == 1), Gas: 65_000,
 		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
 	}
-}
-
-// created returns a new payment that is stored.
-func (c *check) created(id wallet.ID) payment.Payment { return c.createdAt(id, noon) }
-
-func (c *check) createdAt(id wallet.ID, at time.Time) payment.Payment {
-	c.Helper()
-	c.made++
-	return c.create(c.draft(id, at, token.Units(c.made)))
 }
 
 // create stores p and returns it.
@@ -147,14 +128,6 @@ func (c *check) committing(p payment.Payment, nonce uint64) payment.Payment {
 	return must.Get(p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789)))(c)
 }
 
-// committed returns p committed at nonce and stored.
-func (c *check) committed(p payment.Payment, nonce uint64) payment.Payment {
-	c.Helper()
-	p = c.committing(p, nonce)
-	c.ok("storing a commit", c.Commit(c.Context(), p))
-	return p
-}
-
 // bumping returns p with one more attempt, not yet stored.
 func (c *check) bumping(p payment.Payment, tip uint64) payment.Payment {
 	c.Helper()
@@ -164,14 +137,6 @@ func (c *check) bumping(p payment.Payment, tip uint64) payment.Payment {
 	return must.Get(p.Bump(signed(p.Revision, p.Nonce, fees.Tip), tx, noon.Add(time.Minute)))(c)
 }
 
-// bumped returns p with one more attempt that is stored.
-func (c *check) bumped(p payment.Payment, tip uint64) payment.Payment {
-	c.Helper()
-	p = c.bumping(p, tip)
-	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
-	return p
-}
-
 // confirming returns p confirmed, not yet stored.
 func (c *check) confirming(p payment.Payment) payment.Payment {
 	c.Helper()
@@ -179,32 +144,11 @@ func (c *check) confirming(p payment.Payment) payment.Payment {
 	return must.Get(p.Confirm(receipt, noon.Add(time.Hour)))(c)
 }
 
-// confirmed returns p confirmed and stored.
-func (c *check) confirmed(p payment.Payment) payment.Payment {
-	c.Helper()
-	p = c.confirming(p)
-	c.ok("finishing", c.Finish(c.Context(), p))
-	return p
-}
-
-// failing returns p failed for code, not yet stored.
-func (c *check) failing(p payment.Payment, code payment.FailureCode, r chain.Receipt) payment.Payment {
-	c.Helper()
-	return must.Get(p.Fail(code, r, noon.Add(2*time.Hour)))(c)
-}
-
 // noop returns the pending transaction of a no-op at nonce, not yet stored.
 func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 	tx := chain.Noop(id.ChainID, id.Address, chain.Fees{Tip: token.Units(1), Cap: token.Units(50)})
 	tx.GasUnit = chain.GasUnit(nonce % 2 * 1000)
 	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
-}
-
-// put stores the pending transaction of a no-op and returns it.
-func (c *check) put(tx wallet.PendingTx) wallet.PendingTx {
-	c.Helper()
-	c.ok("putting a no-op", c.PutNoop(c.Context(), tx))
-	return tx
 }
 
 // open stores w and returns it.
@@ -243,33 +187,6 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
 }
 
-// samePayment compares a written payment with the payment that was read. A store keeps the bytes of
-// its attempts in the pending transaction, and the revision of an unsigned payment only.
-func (c *check) samePayment(what string, want, got payment.Payment) {
-	c.Helper()
-	want.Attempts = slices.Clone(want.Attempts)
-	for i := range want.Attempts {
-		want.Attempts[i].Raw = nil
-	}
-	if want.State.Signed() {
-		want.Revision = got.Revision
-	}
-	c.same(what, want, got)
-}
-
-// holds checks that p is the payment stored under its ID.
-func (c *check) holds(p payment.Payment) {
-	c.Helper()
-	stored := must.Get(c.Payment(c.Context(), p.ID))(c)
-	c.samePayment("stored payment", p, stored)
-}
-
-// missing checks that no payment is stored under the ID.
-func (c *check) missing(id payment.ID) {
-	c.Helper()
-	c.refused("reading a missing payment", must.Err(c.Payment(c.Context(), id)), store.ErrNotFound)
-}
-
 // holdsWallet checks that w is the stored wallet.
 func (c *check) holdsWallet(w wallet.Wallet) {
 	c.Helper()
@@ -288,43 +205,18 @@ func (c *check) noWallet(id wallet.ID) {
 	c.refused("reading an unknown wallet", must.Err(c.Wallet(c.Context(), id)), wallet.ErrUnknown)
 }
 
-// holdsPendingTxs checks that the wallet has exactly these pending transactions, read together and one by one.
-func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
-	c.Helper()
-	txs, unreadable, err := c.PendingTxs(c.Context(), id, 0)
-	c.ok("reading pending transactions", err)
-	c.same("stored pending transactions", want, txs)
-	if unreadable != 0 {
-		c.Errorf("%d pending transactions are unreadable", unreadable)
-	}
-	for _, tx := range want {
-		got := must.Get(c.PendingTx(c.Context(), id, tx.Nonce))(c)
-		c.same("stored pending transaction", tx, got)
-	}
-}
-
-// holdsTxOf checks that p's is the only pending transaction of its wallet.
-func (c *check) holdsTxOf(p payment.Payment) {
-	c.Helper()
-	c.holdsPendingTxs(idOf(p), store.PendingTxOf(p))
-}
-
 // idOf returns the ID of the wallet that p is assigned to.
 func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet} }
 
-// leads checks that each hash finds p.
-func (c *check) leads(p payment.Payment, hashes ...chain.Hash) {
-	c.Helper()
-	for _, h := range hashes {
-		stored := must.Get(c.PaymentByHash(c.Context(), h))(c)
-		c.samePayment("payment of a hash", p, stored)
-	}
+// rebid returns the no-op n with a newer attempt.
+func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
+	tx := chain.Noop(n.ChainID, n.Address, chain.Fees{Tip: token.Units(tip), Cap: token.Units(50 + tip)})
+	tx.GasUnit = chain.GasUnit(n.Nonce % 2 * 1000)
+	return n.Bumped(tx, signed("no-op of "+n.Address.String(), n.Nonce, tx.Fees.Tip), noon.Add(time.Minute))
 }
 
-// leadsNowhere checks that none of the hashes finds a payment.
-func (c *check) leadsNowhere(hashes ...chain.Hash) {
-	c.Helper()
-	for _, h := range hashes {
-		c.refused("finding a hash", must.Err(c.PaymentByHash(c.Context(), h)), store.ErrNotFound)
-	}
+// proposal returns a proposal of r, not yet stored.
+func (c *check) proposal(r payment.Request) proposal.Proposal {
+	by := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour, NotBefore: noon}
+	return proposal.New(by, r, usdc, 84532, "base-sepolia", noon)
 }

@@ -1,7 +1,7 @@
-// Package storetest holds the suites that every adapter of a store's port passes: Payments for the ports of package
-// store, Webhooks for webhook.Store, APIKeys for apikey.Store and apikey.Finder, Recipients for recipient.Store. Each
-// subtest is named after the sentence of the contract that it checks. Every merchant, wallet and key in a suite is new,
-// so all subtests may share one store.
+// Package storetest checks that the adapters of a store's port are alike and keep its promises. Alike compares two of
+// them in random operations. The suites have what no such run shows: the meaning of each method that moves money, once;
+// writers that race; values at their bounds; lists of many pages; damage. Each subtest is named after the sentence of
+// the contract that it checks. Every merchant, wallet and key in a suite is new, so all subtests may share one store.
 package storetest
 
 import (
@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // noon is the present of the suites. Payments keep milliseconds; a store keeps every other time to the nanosecond.
@@ -39,46 +37,16 @@ func examine[C any](t *testing.T, promises []promise[C], open func(tester) C) {
 	}
 }
 
-// Places checks that a store keeps the promises of store.Places.
+// Places checks that a store has room for as many places as the bound says, of the longest names, and for none more.
 func Places(t *testing.T, s store.Places) {
 	c := tester{t}
-	place := func(merchant, id string, ends time.Duration) store.Place {
-		return store.Place{Merchant: merchant, ID: id, Until: noon.Add(ends)}
+	take := func(id string, most int) error {
+		return s.Take(t.Context(), store.Place{Merchant: longest, ID: id, Until: noon.Add(time.Minute)}, noon, most)
 	}
-	first, second := place("mer_1", "a", time.Minute), place("mer_1", "b", 2*time.Minute)
-	c.ok("the first of two", s.Take(t.Context(), first, noon, 2))
-	c.ok("the second", s.Take(t.Context(), second, noon, 2))
-	c.ok("a place that is taken already", s.Take(t.Context(), first, noon, 2))
-	c.refused("the third", s.Take(t.Context(), place("mer_1", "c", time.Minute), noon, 2), store.ErrFull)
-	c.ok("another merchant's", s.Take(t.Context(), place("mer_2", "a", time.Minute), noon, 2))
-	c.ok("once the first has ended", s.Take(t.Context(), place("mer_1", "d", 3*time.Minute), noon.Add(90*time.Second), 2))
-	c.refused("not once more", s.Take(t.Context(), place("mer_1", "e", 3*time.Minute), noon.Add(90*time.Second), 2), store.ErrFull)
-	for range 2 {
-		c.ok("leaving", s.Leave(t.Context(), second))
-	}
-	c.ok("in the place that was left", s.Take(t.Context(), place("mer_1", "e", 3*time.Minute), noon.Add(90*time.Second), 2))
-	c.refused("beyond the bound", s.Take(t.Context(), first, noon, store.MaxPlaces+1), store.ErrTooLarge)
 	for i := range store.MaxPlaces {
-		c.ok("up to the bound", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20),
-			fmt.Sprint(i, strings.Repeat("y", 26)), time.Minute), noon, store.MaxPlaces))
+		c.ok("up to the bound", take(fmt.Sprintf("%026d", i), store.MaxPlaces))
 	}
-	c.refused("one more", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20), "z", time.Minute), noon, store.MaxPlaces), store.ErrFull)
-}
-
-// AuditLog checks that a log keeps the promises of store.AuditLog.
-func AuditLog(t *testing.T, log store.AuditLog) {
-	c := tester{t}
-	begun := store.Act{ID: "a", At: noon, Who: "ada", Command: "wallet pause --all", Effect: "no new payment", Outcome: store.Begun}
-	done, later := begun, begun
-	done.At, done.Effect, done.Outcome = noon.Add(time.Nanosecond), "", store.Done
-	later.ID, later.At = "b", noon.Add(time.Hour)
-	for _, a := range []store.Act{begun, done, begun, later} { // begun again, after an answer that was lost
-		c.ok("appending", log.Append(t.Context(), a))
-	}
-	all := must.Get(log.Acts(t.Context(), noon))(c)
-	c.same("the log", []store.Act{begun, done, later}, all)
-	since := must.Get(log.Acts(t.Context(), later.At))(c)
-	c.same("the log's end", []store.Act{later}, since)
+	c.refused("one more", take("z", store.MaxPlaces), store.ErrFull)
 }
 
 // A tester is one subtest with the assertions that all suites share.
@@ -103,7 +71,7 @@ func (c tester) refused(what string, err, want error) {
 // same compares values.
 func (c tester) same(what string, want, got any, options ...cmp.Option) {
 	c.Helper()
-	if diff := cmp.Diff(want, got, append(options, byEquality, wholeBytes)...); diff != "" {
+	if diff := cmp.Diff(want, got, append(options, byEquality, wholeBytes, bare)...); diff != "" {
 		c.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
@@ -114,26 +82,20 @@ var byEquality = cmpopts.EquateComparable(token.Amount{}, webhook.Secret{})
 // wholeBytes compares byte slices at once: a diff of a megabyte takes seconds.
 var wholeBytes = cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal))
 
-// race calls f n times at once.
-func (c tester) race(n int, f func(ctx context.Context, i int)) {
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			f(c.Context(), i)
-		})
-	}
-	close(start)
-	wg.Wait()
-}
-
 // wins calls f n times at once and returns the indices of the calls without an
 // error. It checks that every other call was refused with the error refusal.
 func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) error) (won []int) {
 	c.Helper()
-	errs := make([]error, n)
-	c.race(n, func(ctx context.Context, i int) { errs[i] = f(ctx, i) })
+	errs, start := make([]error, n), make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(c.Context(), i)
+		})
+	}
+	close(start)
+	wg.Wait()
 	for i, err := range errs {
 		if err == nil {
 			won = append(won, i)
@@ -142,6 +104,27 @@ func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) er
 		c.refused(fmt.Sprint("racing call ", i), err, refusal)
 	}
 	return won
+}
+
+// A race is n calls of write at once, so many of which succeed. Every other has the refusal.
+type race struct {
+	what    string
+	n, wins int
+	refusal error
+	write   func(ctx context.Context, i int) error
+}
+
+// races checks one race after the other.
+func (c tester) races(all ...race) {
+	c.Helper()
+	for _, race := range all {
+		won := c.wins(race.n, race.refusal, func(ctx context.Context, i int) error {
+			return patiently(func() error { return race.write(ctx, i) })
+		})
+		if len(won) != race.wins {
+			c.Errorf("%d of %d racing %s got in, want %d", len(won), race.n, race.what, race.wins)
+		}
+	}
 }
 
 // errOthers is the refusal of a racing call that found another's result.
@@ -155,22 +138,12 @@ func othersUnless(own bool, err error) error {
 	return err
 }
 
-// winner is wins where exactly one call may succeed.
-func (c tester) winner(n int, refusal error, f func(ctx context.Context, i int) error) int {
-	c.Helper()
-	won := c.wins(n, refusal, f)
-	if len(won) != 1 {
-		c.Fatalf("%d racing calls succeeded, want 1: %v", len(won), won)
-	}
-	return won[0]
-}
-
 // patiently repeats a write whose outcome the store could not tell, as happens when many transactions meet on one item.
 func patiently(write func() error) error {
 	var err error
 	for range 20 {
 		err = write()
-		if err == nil || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
+		if class(err) != unknown || errors.Is(err, errOthers) {
 			break
 		}
 	}

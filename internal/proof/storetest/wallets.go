@@ -2,14 +2,11 @@ package storetest
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -52,145 +49,6 @@ var walletPromises = []promise[*check]{
 		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(7), token.Units(8), nil, nil))
 		w.Balance, w.Gas = token.Units(7), token.Units(8)
 		c.holdsWallet(w)
-	}},
-	{"an opened wallet is found as it was stored", func(c *check) {
-		c.holdsWallet(c.open(wallet.Wallet{
-			ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
-			Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
-			Balance:      token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
-		}))
-	}},
-	{"a wallet is opened once", func(c *check) {
-		w := c.reserved(c.opened(), "pay_a")
-		other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Balance: token.Units(1)})
-		c.holdsWallet(w)
-		c.race(8, func(ctx context.Context, _ int) {
-			if err := c.Open(ctx, other, usdc.Contract); err != nil {
-				c.Errorf("opening: %v", err)
-			}
-		})
-		c.holdsWallet(w)
-	}},
-	{"spendable amounts are held to 38 digits", func(c *check) {
-		w := c.open(wallet.Wallet{
-			ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.MaxAmount(), Gas: token.MaxAmount(),
-			Reservations: map[payment.ID]wallet.Reservation{},
-		})
-		most := must.Get(token.ParseAmount("99999999999999999999999999999999999999"))(c)
-		w.Balance, w.Gas = most, most
-		c.holdsWallet(w)
-		c.reserved(w, "pay_a")
-		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount(), nil, nil))
-		if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
-			c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
-		}
-	}},
-	{"what a round saw of a wallet comes with its claim or its balances, and stays until a round has seen more", func(c *check) {
-		w := c.opened()
-		claim := func(by string, after time.Duration, held bool, seen *wallet.Progress) {
-			c.Helper()
-			got, err := c.Claim(c.Context(), w.ID, by, noon.Add(after), noon.Add(after+time.Second), seen)
-			if c.ok("claiming", err); got != held {
-				c.Errorf("%s holds the claim: %t", by, got)
-			}
-			if held {
-				w.ClaimedUntil = noon.Add(after + time.Second)
-			}
-			c.holdsWallet(w)
-		}
-		first := wallet.Progress{Mined: 7, Paid: []uint64{3, 5}, Sent: 8, Waits: payment.WaitingForFees}
-		claim("a", 0, true, nil)
-		w.Progress = first
-		claim("a", 0, true, &first)
-		claim("b", 0, false, &wallet.Progress{Sent: 99})
-		claim("b", time.Minute, true, nil)
-		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, nil))
-		c.holdsWallet(w)
-		w.Progress = wallet.Progress{Mined: 6}
-		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}, &w.Progress))
-		w.PerMerchant = map[string]uint64{"mer_a": 1}
-		c.holdsWallet(w)
-		c.refused("reconciling too late", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID}, w.Balance, w.Gas, nil, &first), store.ErrChanged)
-		w = c.reserved(w, "pay_a")
-		c.holdsWallet(w)
-		w.Progress = wallet.Progress{}
-		claim("b", time.Minute, true, &wallet.Progress{})
-	}},
-	{"an unknown wallet is not found, changed or made", func(c *check) {
-		id := c.walletID()
-		for name, err := range map[string]error{
-			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
-			"LowerCeiling": c.LowerCeiling(c.Context(), id, 5),
-			"Return":       c.Return(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a"}, 0),
-			"Orphan":       c.Orphan(c.Context(), id, "pay_a", 0),
-			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1), nil, nil),
-			"Advance":      c.Advance(c.Context(), id, 5, 6),
-			"Pause":        c.Pause(c.Context(), id, "because"),
-			"Repause":      c.Repause(c.Context(), id, "", "because"),
-		} {
-			c.refused(name, err, wallet.ErrUnknown)
-		}
-		held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second), nil)
-		c.refused("Claim", err, wallet.ErrUnknown)
-		if held {
-			c.Error("an unknown wallet is claimed")
-		}
-		for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
-			_, err := c.Reserve(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a", Amount: amount})
-			c.refused("Reserve", err, wallet.ErrUnknown)
-		}
-		c.ok("Release", c.Release(c.Context(), "pay_a", noop(id, 0)))
-		c.noWallet(id)
-	}},
-	{"the list of wallets has every wallet of a chain, by address", func(c *check) {
-		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		c.registers(chainID, nil)
-		var want wallet.Registry
-		for range 5 {
-			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}, Token: usdc.Contract,
-				State: wallet.Active, Key: "arn:aws:kms:1", Since: noon}
-			want = append(want, r)
-			for _, since := range []time.Time{noon, noon.Add(1)} { // the second time it is registered already
-				r.Since = since
-				c.ok("registering", c.Register(c.Context(), r))
-			}
-			r.Token = token.Address{1}
-			c.refused("registering for another token", c.Register(c.Context(), r), store.ErrOtherRail)
-		}
-		for _, id := range []wallet.ID{want[0].ID, want[0].ID, {ChainID: chainID + 1, Address: want[1].Address}} {
-			c.open(wallet.Wallet{ID: id})
-		}
-		want[0].Opened = true
-		unregistered := c.open(wallet.Wallet{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}})
-		want = append(want, wallet.Registration{ID: unregistered.ID, Token: usdc.Contract, State: wallet.Draining,
-			Key: wallet.InSecret, Opened: true})
-		c.registers(chainID, want)
-	}},
-	{"a registration moves only from the state that the caller names", func(c *check) {
-		r := wallet.Registration{ID: c.walletID(), Token: usdc.Contract, State: wallet.Active, Key: wallet.InSecret, Since: noon}
-		r.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		c.refused("unknown", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
-		c.ok("registering", c.Register(c.Context(), r))
-		for n, step := range []struct {
-			from, to, is wallet.State
-			want         error
-		}{
-			{wallet.Draining, wallet.Retired, wallet.Active, store.ErrChanged},
-			{wallet.Active, wallet.Draining, wallet.Draining, nil},
-			{wallet.Active, wallet.Draining, wallet.Draining, nil}, // again: the first answer may have been lost
-			{wallet.Draining, wallet.Active, wallet.Active, nil},
-			{wallet.Active, wallet.Funding, wallet.Funding, nil},
-			{wallet.Funding, wallet.Active, wallet.Active, nil},
-		} {
-			at := noon.Add(time.Duration(n) * time.Second)
-			if err := c.SetState(c.Context(), r.ID, step.from, step.to, at); !errors.Is(err, step.want) {
-				c.Errorf("from %s to %s: %v", step.from, step.to, err)
-			}
-			if r.State != step.is {
-				r.State, r.Since = step.is, at
-			}
-			c.registers(r.ChainID, wallet.Registry{r})
-		}
 	}},
 	{"a wallet is retired once it is draining, holds no reservation, and has neither given out a nonce nor been paused since", func(c *check) {
 		w := c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.Units(100),
@@ -302,28 +160,6 @@ var walletPromises = []promise[*check]{
 		c.holdsWallet(c.open(wallet.Wallet{ID: made.ID, Merchant: "mer_b", Reservations: map[payment.ID]wallet.Reservation{}}))
 		c.refused("unknown", c.Assign(c.Context(), wallet.Wallet{ID: c.walletID()}, "mer_a", noon), wallet.ErrUnknown)
 	}},
-	{"what runs learned of a chain is found as it was stored last, by a run that had read it", func(c *check) {
-		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}
-		for n, want := range []store.Comparison{{}, {At: noon.Add(1)},
-			{At: noon, Final: final, Seen: noon.Add(2), Ran: noon.Add(4), Since: noon.Add(5), Abreast: noon.Add(6),
-				Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}},
-			{Final: chain.Block{Hash: final.Hash}}, {}} {
-			want.Revision = uint64(n)
-			if n > 0 {
-				read := want
-				read.Revision = uint64(n - 1)
-				c.ok("storing", c.SetCompared(c.Context(), rail(chainID), read))
-				c.refused("storing again", c.SetCompared(c.Context(), rail(chainID), read), store.ErrChanged)
-			}
-			got := must.Get(c.Compared(c.Context(), rail(chainID)))(c)
-			c.same("comparison", want, got)
-			for _, other := range []token.Coin{rail(chainID + 1), {ChainID: chainID, Contract: token.Address{1}}} {
-				c.same("another rail's", store.Comparison{}, must.Get(c.Compared(c.Context(), other))(c))
-			}
-		}
-		c.registers(chainID, nil)
-	}},
 	{"a wallet is claimed by one run until its claim ends", func(c *check) {
 		w := c.opened()
 		for _, row := range []struct {
@@ -350,12 +186,6 @@ var walletPromises = []promise[*check]{
 			c.holdsWallet(w)
 		}
 	}},
-	{"racing claims are held by one run", func(c *check) {
-		w := c.opened()
-		c.winner(8, errOthers, func(ctx context.Context, i int) error {
-			return othersUnless(c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), nil))
-		})
-	}},
 	{"spendable amounts are stored unless a reservation was taken meanwhile", func(c *check) {
 		w := c.opened()
 		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}, nil, nil))
@@ -378,17 +208,6 @@ var walletPromises = []promise[*check]{
 		w.Balance, w.Gas = token.Units(1), token.Units(2)
 		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil, nil))
 		c.holdsWallet(w)
-	}},
-	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {
-		w := c.reserved(c.opened(), "pay_a")
-		for _, step := range []struct{ to, noops, want, wantNoops uint64 }{{9, 0, 9, 0}, {9, 20, 9, 20}, {3, 30, 9, 20}} {
-			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, step.noops))
-			w.NextNonce, w.NoopsBelow = step.want, step.wantNoops
-			c.holdsWallet(w)
-		}
-		if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
-			c.Errorf("reservations after an advance: %v", w.Reservations)
-		}
 	}},
 	{"a paused wallet gives no reservation until it is resumed", func(c *check) {
 		w := c.opened()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -44,6 +45,7 @@ var _ store.Store = (*Payments)(nil)
 type record struct {
 	p        payment.Payment
 	proposal proposal.Proposal // of p.Proposal; without its payment
+	next     time.Time         // of the proposal when it was written last: a commit does not move its place
 	spoiled  bool
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
@@ -12,7 +11,6 @@ import (
 )
 
 func TestPayments(t *testing.T) {
-	storetest.AuditLog(t, memory.NewPayments())
 	storetest.Places(t, memory.NewPayments())
 	rails := memory.NewPayments()
 	storetest.Rails(t, rails, func() {
@@ -30,6 +28,6 @@ func TestWebhooks(t *testing.T) {
 }
 
 func TestAPIKeys(t *testing.T) {
-	storetest.Recipients(t, func(*testing.T) recipient.Store { return new(memory.APIKeys) })
-	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
+	keys := new(memory.APIKeys)
+	storetest.APIKeys(t, keys, keys)
 }

@@ -25,7 +25,7 @@ func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (created bo
 		if open >= proposal.MaxOpen {
 			return store.ErrProposals
 		}
-		s.payments[p.Payment.ID] = &record{p: p.Payment, proposal: p}
+		s.payments[p.Payment.ID] = &record{p: p.Payment, proposal: p, next: p.Next()}
 		created = true
 		return nil
 	}, store.FitsPayment(p.Payment))
@@ -62,6 +62,9 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 		if !signed {
 			there.p = to.Payment
 		}
+		if from.Next() != to.Next() || from.Status() != to.Status() {
+			there.next = to.Next()
+		}
 		to.Writes = from.Writes + 1
 		there.proposal = to
 		return nil
@@ -70,21 +73,14 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 
 func (s *Payments) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
 	return answer(ctx, s, func() ([]store.DueProposal, error) {
-		var due []proposal.Proposal
+		due := []store.DueProposal{}
 		for _, r := range s.payments {
-			p := r.proposed(r.p)
-			if next := p.Next(); p.Payment.Proposal && !next.IsZero() && !next.After(now) {
-				due = append(due, p)
+			if r.p.Proposal && !r.next.IsZero() && !r.next.After(now) {
+				due = append(due, store.DueProposal{Merchant: r.p.Merchant, Mode: r.p.Mode, ID: r.p.ID, Since: r.next})
 			}
 		}
-		slices.SortFunc(due, func(a, b proposal.Proposal) int {
-			return cmp.Or(a.Next().Compare(b.Next()), cmp.Compare(a.Payment.ID, b.Payment.ID))
-		})
-		names := make([]store.DueProposal, min(limit, len(due)))
-		for i := range names {
-			names[i] = store.DueProposal{Merchant: due[i].Payment.Merchant, Mode: due[i].Payment.Mode, ID: due[i].Payment.ID, Since: due[i].Next()}
-		}
-		return names, nil
+		slices.SortFunc(due, func(a, b store.DueProposal) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+		return due[:min(limit, len(due))], nil
 	})
 }
 
