@@ -30,7 +30,6 @@ type Faults struct {
 	Stuck        bool        // it keeps the head it has, even when a reorg removes that
 	NullReceipts bool        // it finds no transaction by its hash, as while its index lags
 	Lies         Lie         // how its receipts are wrong
-	Counts       uint64      // how many transactions of a wallet it counts too many
 	Quotes       Nonsense    // how its prices are wrong
 	Blind        bool        // it reports that every call passes, with any gas, but of lists it does not lie
 	BlackHole    bool        // it acknowledges transactions and drops them
@@ -203,9 +202,6 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if call.ByCall && gas <= call.Within {
 		return call.Within, nil
 	}
-	if n.chain.BlockGas > 0 && call.Batch && !chain.Fits(gas, n.chain.BlockGas) {
-		return 0, chain.ErrTooLarge
-	}
 	return gas, nil
 }
 
@@ -251,7 +247,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 	if n.chain.Whole {
 		a.Gas = Placeholder
 	}
-	return chain.Account{Head: head, Mined: a.Nonce + n.Counts, Pending: pending + n.Counts, Balance: a.Coins, Gas: a.Gas}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.

@@ -79,7 +79,6 @@ type Oracle struct {
 	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
 	taken      map[nonce]bool                   // those of which a block took
 	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
-	lost       map[string]bool                  // keys of which restored tables know nothing
 	past       []*memory.Payments               // tables that were lost, as they were then
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
@@ -141,8 +140,8 @@ func New(c Config) *Oracle {
 		Config: c,
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
-		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
-		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
+		refusers: map[chain.Hash]map[string]bool{},
+		pending:  map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
 		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
@@ -249,19 +248,6 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 
 // Stolen reports whether a thief has ever used a key.
 func (o *Oracle) Stolen() bool { return len(o.stolen) > 0 }
-
-// Restored accepts tables that an operator took back to an earlier image:
-// promises made since are lost, but payments still must not be made twice.
-func (o *Oracle) Restored() {
-	for key, r := range o.orders {
-		if _, err := o.Store.Payment(context.Background(), r.ID()); errors.Is(err, store.ErrNotFound) {
-			o.lost[key] = true
-		}
-	}
-	clear(o.proposed)
-	o.cancelled = nil
-	clear(o.pending)
-}
 
 // Lost accepts that the tables have changed. A recovery is going to complete them: then no payment
 // is made twice, or unknown.
