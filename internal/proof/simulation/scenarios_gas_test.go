@@ -123,20 +123,3 @@ func TestRecoveryAsksForGas(t *testing.T) {
 		})
 	}
 }
-
-// Arc and Stable show one balance as balanceOf and as eth_getBalance, and Tempo shows an absurd ether balance
-// beside it (docs.arc.io, "Two interfaces, one balance"; docs.tempo.xyz, "EVM Differences"). A wallet
-// whose balance covers an amount and not its gas promises nothing.
-func TestGasComesOutOfTheSameBalance(t *testing.T) {
-	for name, rule := range tokenGas {
-		perform(t, name, simulation.Setup{Gas: rule, Coins: 1005}, func(s *simulation.Scenario) {
-			s.Is("refused", s.Ask("client", order(0)).Refused(), true)
-			s.Elapse(time.Minute)
-			s.Chain.Fund(fakechain.Wallet(0), unit(mostGas-5), token.Amount{})
-			s.Elapse(time.Minute)
-			s.Pay("client", order(0))
-			s.Is("nothing is left to promise", s.Record(0).Balance, unit(0))
-			s.After(3*time.Minute, order(0), payment.Confirmed)
-		})
-	}
-}
