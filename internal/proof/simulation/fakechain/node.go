@@ -404,24 +404,3 @@ func (n *Node) take(tx Tx) chain.Class {
 func replaces(tx, there Tx) bool {
 	return !tx.Fees.Tip.Less(there.Fees.Tip.ScaleUp(11, 10)) && !tx.Fees.Cap.Less(there.Fees.Cap.ScaleUp(11, 10))
 }
-
-// A Snapshot is the chain of a node as it was at a moment. A nil one has no block.
-type Snapshot struct{ head *block }
-
-// Snapshot returns the node's chain as it is.
-func (n *Node) Snapshot() *Snapshot { return &Snapshot{n.head} }
-
-// Used returns the transaction by which an address has used a nonce and its block; zeros for none.
-func (s *Snapshot) Used(from token.Address, nonce uint64) (tx chain.Hash, number uint64) {
-	if s == nil {
-		return tx, 0
-	}
-	for b := s.head; b != nil; b = b.parent {
-		for i, t := range b.txs {
-			if t.From == from && t.Nonce == nonce {
-				return b.receipts[i].Tx, b.number
-			}
-		}
-	}
-	return tx, 0
-}
