@@ -96,26 +96,6 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 // sale raised Ethereum's base fee far beyond that in minutes.
 var quiet, spike = unit(100), unit(800)
 
-// The price rises and stays: the lowest nonce is bumped until it is mined, and the
-// payment keeps its first hash as its public name.
-func TestPriceRisesAndStays(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		p := s.Pay("client", order(0))
-		s.Pay("client", order(1))
-		s.Chain.Each((*fakechain.Node).Forget)
-		s.Chain.BaseFee = spike
-		s.Elapse(10 * time.Minute)
-		got := s.Payment(order(0))
-		s.Is("state", got.State, payment.Confirmed)
-		s.Is("hash", got.TxHash, p.TxHash)
-		if len(got.Attempts) < 2 || got.Onchain == got.TxHash {
-			s.T.Errorf("%d attempts, %s was mined", len(got.Attempts), got.Onchain)
-		}
-		s.Is("the one behind it", s.State(order(1)), payment.Confirmed)
-		s.Chain.BaseFee = quiet
-	})
-}
-
 // bill is one bill under a key of an agent's own.
 func bill(key string) oracle.Order {
 	o := order(0)
