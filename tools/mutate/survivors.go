@@ -28,9 +28,8 @@ var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "inter
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
 
-// unfaced are tests that no mutant faces: one takes longer than all others together, the
-// other runs seeds that TestSeeds runs.
-var unfaced = []string{"TestManyMerchants", "TestReplay"}
+// unfaced are tests that no mutant faces: their seeds are those of TestSeeds.
+var unfaced = []string{"TestReplay"}
 
 //go:embed survivors.txt
 var survivorsText string

@@ -81,7 +81,8 @@ func drives(pkg string) bool {
 
 // unraced are long tests of `make test` that drive other processes, or repeat at length the work of shorter
 // tests of their packages.
-var unraced = []string{"TestEveryFault", "TestGuides", "TestManyMerchants", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestRecoveryUnderFaults"}
+var unraced = []string{"TestEveryFault", "TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom",
+	"TestRecoverPage"}
 
 // test runs the tests of packages and counts them.
 func (t *tally) test(all bool, prefix, flags, packages []string) error {

@@ -94,12 +94,3 @@ func TestGuards(t *testing.T) {
 		})
 	}
 }
-
-// TestRun: a run reads as its steps.
-func TestRun(t *testing.T) {
-	w := model.World{Wallets: 1, Nonces: 2, Revisions: 2, Deadline: true, Without: model.InTime}
-	_, run := w.Search()
-	if got, want := run.String(), "begins after its time: create 0#0; pass the deadline; reserve 0#0, revision 1"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -145,7 +145,6 @@ type Cluster struct {
 	reports []settlement.Report
 	last    recovery.Report // of the recovery that ended last
 	lastErr error           // of the same
-	failed  []error         // of runs
 }
 
 // NewCluster returns a Cluster at rest. Close it.
@@ -247,15 +246,8 @@ func (c *Cluster) Bar(to token.Address, deny bool) {
 	c.trace("chain", "%x is barred, by the deny list %t", to[18:], deny)
 }
 
-// Drain keeps new payments off the n-th wallet.
-func (c *Cluster) Drain(n int) {
-	_ = c.Store.SetState(context.Background(), c.walletID(n), wallet.Active, wallet.Draining, time.Now())
-}
-
-// StartRetirement has an operator drain the n-th wallet, and retire it once all that it
-// has signed has ended. The operator gives up after some minutes.
-func (c *Cluster) StartRetirement(n int) { c.startRetirement(c.rail, n) }
-
+// startRetirement has an operator drain the n-th wallet of a rail, and retire it once all that it has signed has ended.
+// The operator gives up after some minutes.
 func (c *Cluster) startRetirement(r *rail, n int) {
 	c.operators++
 	ctx, actor := c.scheduler.Actor(fmt.Sprint("operator", c.operators), 0)
@@ -549,9 +541,6 @@ func (c *Cluster) startRun(of string, refills *instance,
 			report, err := run(s, skewedContext{ctx, skew}, name)
 			c.mu.Lock()
 			c.reports = append(c.reports, report)
-			if err != nil && !errors.Is(err, scheduler.ErrOver) {
-				c.failed = append(c.failed, err)
-			}
 			c.mu.Unlock()
 			if !errors.Is(err, scheduler.ErrOver) {
 				c.trace(name, "ends, with errors: %t", err != nil)

@@ -88,14 +88,6 @@ func TestConformance(t *testing.T) {
 			is(d.t, "after the reorg", d.stored(0).State, payment.Committed)
 			d.final()
 		}, confirmed},
-		"a reorg, and forgotten": {func(d *deployment) {
-			d.send(order(0))
-			d.mine()
-			d.reorg(1)
-			d.forget()
-			d.run()
-			d.final()
-		}, confirmed},
 		"re-mined as reverted": {func(d *deployment) {
 			d.send(order(0))
 			d.mine()
@@ -137,15 +129,6 @@ func TestConformance(t *testing.T) {
 			d.mineExactly(foreign.Raw)
 			d.final()
 		}, ending{state: payment.Failed, code: payment.NonceConsumed, next: 1, paused: true}},
-		"three in a row, and the pool is forgotten": {func(d *deployment) {
-			for n := range 3 {
-				d.send(order(n))
-			}
-			d.forget()
-			d.run()
-			d.final()
-			is(d.t, "the last", d.stored(2).State, payment.Confirmed)
-		}, ending{state: payment.Confirmed, original: true, next: 3}},
 	} {
 		for kind, network := range map[string]func(*testing.T) network{"fake": fakeNetwork, "real": realNetwork} {
 			t.Run(name+"/"+kind, func(t *testing.T) {

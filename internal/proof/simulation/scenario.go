@@ -24,7 +24,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // A Scenario is a Cluster in which every effect is applied, in order, but for the faults that the test asks for.
@@ -114,11 +113,6 @@ func (s *Scenario) Off(effect string) {
 			r.left = 0
 		}
 	}
-}
-
-// Fired reports whether an effect has matched each rule.
-func (s *Scenario) Fired() bool {
-	return !slices.ContainsFunc(s.rules, func(r *rule) bool { return !r.fired })
 }
 
 // Thaw ends every freeze.
@@ -237,23 +231,6 @@ func (s *Scenario) Steal(n int, nonce, amount uint64) {
 	s.oracle.Steal(fakechain.Wallet(n), nonce, token.Units(amount))
 }
 
-// Retire retires a wallet, as an operator does.
-func (s *Scenario) Retire(n int) error {
-	var nodes chain.Nodes
-	for _, node := range s.Chain.Nodes {
-		nodes = append(nodes, node)
-	}
-	return settlement.New(s.config(s.rail), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(),
-		s.walletID(n), false)
-}
-
-// Accept takes the nodes' chain for the right one, as an operator does.
-func (s *Scenario) Accept() {
-	if err := s.accept(s.rail); err != nil {
-		s.T.Errorf("accepting the chain: %v", err)
-	}
-}
-
 // Pause pauses a wallet, as an operator does.
 func (s *Scenario) Pause(n int, reason string) {
 	if err := s.Store.Pause(context.Background(), s.walletID(n), reason); err != nil {
@@ -268,18 +245,14 @@ func (s *Scenario) Resume(n int) {
 	}
 }
 
+// Accept takes the nodes' chain for the right one, as an operator does.
+func (s *Scenario) Accept() error { return s.accept(s.rail) }
+
 // Reports returns the reports of the runs that have ended.
 func (s *Scenario) Reports() []settlement.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.reports)
-}
-
-// Failed returns the errors of the runs that have ended with one.
-func (s *Scenario) Failed() []error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.failed)
 }
 
 // Recover runs `remit recover`, with changes, to its end, and reports whether that was good.
@@ -312,15 +285,6 @@ func (s *Scenario) LastRecovery() (recovery.Report, error) {
 
 // Recovered reports whether the tables were recovered since they were last lost.
 func (s *Scenario) Recovered() bool { return !s.lost() }
-
-// Restore takes the tables back to an image, and replaces every instance.
-func (s *Scenario) Restore(image *memory.Payments) {
-	s.Store.Restore(image)
-	s.oracle.Restored()
-	for i := range s.instances {
-		s.Restart(i)
-	}
-}
 
 // inService is where the key of a wallet lies that signs over the network.
 const inService wallet.KeyRef = "key service"

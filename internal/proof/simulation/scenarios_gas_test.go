@@ -15,67 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
-
-// Nitro charges the data that goes to L1 out of the gas limit, before a transaction runs (OffchainLabs/nitro,
-// GasChargingHook). A no-op of 21,000 gas is never mined there, and all nonces of the wallet wait behind it.
-func TestNoopNeedsMoreGas(t *testing.T) {
-	for name, spike := range map[string]bool{"from the start": false, "since it was signed": true} {
-		perform(t, name, pair, func(s *simulation.Scenario) {
-			if !spike {
-				s.Chain.L1Gas = 500
-			}
-			first, second := moved(s)
-			s.Thaw()
-			s.Until(func() bool { return len(s.Reports()) > 0 || s.Record(first).NextNonce == 1 })
-			if spike {
-				s.Halted = true
-				s.Elapse(50 * time.Second)
-				s.Chain.Each((*fakechain.Node).Forget)
-				s.Chain.L1Gas = 90_000
-				s.Halted = false
-			}
-			s.Elapse(6 * time.Minute)
-			s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
-			s.Pause(second, "by hand")
-			s.Pay("client", order(1))
-			s.After(3*time.Minute, order(1), payment.Confirmed)
-			s.Resume(second)
-		})
-	}
-}
-
-// The price of L1 data rises while a payment waits (cowprotocol/services#2795), or a fork raises the least gas of call
-// data (EIP-7623): every node refuses the bytes for their gas limit. While the transfer can be estimated it is paid,
-// with a higher limit, and never given up.
-func TestGasLimitIsTooLow(t *testing.T) {
-	for name, dear := range map[string]func(s *simulation.Scenario){
-		"L1 data":       func(s *simulation.Scenario) { s.Chain.L1Gas = 200_000 },
-		"least gas":     func(s *simulation.Scenario) { s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 }) },
-		"a higher base": func(s *simulation.Scenario) { s.Chain.L1Gas, s.Chain.BaseFee = 200_000, spike },
-	} {
-		for _, limit := range []uint64{0, 210} { // with and without room for higher fees
-			if limit > 0 && name == "a higher base" {
-				continue
-			}
-			perform(t, name, simulation.Setup{FeeLimit: unit(limit)}, func(s *simulation.Scenario) {
-				s.Halted = true
-				p := s.Pay("client", order(0))
-				s.Pay("client", order(1))
-				s.Chain.Each((*fakechain.Node).Forget)
-				dear(s)
-				s.Halted = false
-				s.Elapse(12 * time.Minute)
-				s.IsState(order(0), payment.Confirmed)
-				s.IsState(order(1), payment.Confirmed)
-				s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
-				s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
-				s.Chain.BaseFee = quiet
-			})
-		}
-	}
-}
 
 // Runs die before the record has a bump's cost, so two payments are bumped by the same ether, at a
 // price that the node asks for a while. Once the first has paid, the second follows the market down
@@ -102,52 +42,11 @@ func TestPaymentAtAnAbsurdPrice(t *testing.T) {
 	})
 }
 
-// Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a wallet that has not both. A wallet
-// with gas alone gives no reservation, also while the fees of other payments are still to be paid.
-func TestL1FeeIsReserved(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
-		const gas, l1 = 60_000 * (2*100 + 10), 1_000_000
-		s.Chain.L1Fee = unit(l1)
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+l1/2))
-		s.Is("refused with gas alone", s.Ask("client", order(0)).Refused(), true)
-		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+3*l1))
-		s.Elapse(2 * time.Minute)
-		s.Halted = true
-		s.Pay("client", order(0))
-		s.Is("refused with gas for two and one L1 fee", s.Ask("client", order(1)).Refused(), true)
-		s.Elapse(2 * time.Minute)
-		s.Is("refused after a round", s.Ask("client", order(1)).Refused(), true)
-		s.Is("paused", s.Record(0).Paused, "")
-		s.Halted = false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-		s.Pay("client", order(1))
-		s.After(3*time.Minute, order(1), payment.Confirmed)
-	})
-}
-
 // tokenGas are chains whose gas is the token, by the rule of Arc and by that of Tempo.
 var tokenGas = map[string]fakechain.Rule{"to the wei": {Unit: 1_000_000}, "in whole units": {Unit: 1_000_000, Whole: true}}
 
 // The most that one payment pays for gas there, in units of the token: 60,000 gas at 2*100+10 wei.
 const mostGas = 13
-
-// Arc and Stable show one balance as balanceOf and as eth_getBalance, and Tempo shows an absurd ether balance
-// beside it (docs.arc.io, "Two interfaces, one balance"; docs.tempo.xyz, "EVM Differences"). A wallet
-// whose balance covers an amount and not its gas promises nothing.
-func TestGasComesOutOfTheSameBalance(t *testing.T) {
-	for name, rule := range tokenGas {
-		perform(t, name, simulation.Setup{Gas: rule, Coins: 1005}, func(s *simulation.Scenario) {
-			s.Is("refused", s.Ask("client", order(0)).Refused(), true)
-			s.Elapse(time.Minute)
-			s.Chain.Fund(fakechain.Wallet(0), unit(mostGas-5), token.Amount{})
-			s.Elapse(time.Minute)
-			s.Pay("client", order(0))
-			s.Is("nothing is left to promise", s.Record(0).Balance, unit(0))
-			s.After(3*time.Minute, order(0), payment.Confirmed)
-		})
-	}
-}
 
 // The gas price exceeds the balance beside the amounts: the attempts together take no more than this balance,
 // and the payments need no top-up when the price falls.
@@ -187,19 +86,6 @@ func TestSweepLeavesItsGas(t *testing.T) {
 			}
 			s.Is("at most two fees are left", s.Record(0).Balance.Less(unit(2*mostGas)), true)
 			s.Is("and not nothing", s.Record(0).Balance.IsZero(), false)
-		})
-	}
-}
-
-// A payment that recovery finds on the chain has the unit of its fee.
-func TestRecoveredWhereTheTokenPaysGas(t *testing.T) {
-	for name, rule := range tokenGas {
-		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
-			s.Pay("lost", order(0))
-			s.Elapse(4 * time.Minute)
-			s.Lose(memory.NewPayments())
-			s.Is("recovered", s.Recover(), true)
-			s.Is("the fee is in the token", s.Payment(order(0)).Tx.GasUnit, chain.GasUnit(rule.Unit))
 		})
 	}
 }

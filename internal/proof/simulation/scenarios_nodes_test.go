@@ -2,14 +2,12 @@ package simulation_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
@@ -94,61 +92,6 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	}
 }
 
-// On one node's branch the transfer reverted, so that its coins are still there. They are
-// promised to no other payment, whichever node is asked first.
-func TestBalanceOnAnotherFork(t *testing.T) {
-	for _, mined := range []bool{true, false} {
-		for forked := range 2 {
-			perform(t, fmt.Sprintf("mined elsewhere %t, node%d", mined, forked), simulation.Setup{Coins: 1500}, func(s *simulation.Scenario) {
-				o := order(0)
-				o.Amount = 1000
-				s.Idle, s.Halted = true, true
-				s.Pay("client", o)
-				s.Chain.Recipients[o.To] = fakechain.Reverts
-				s.Chain.Nodes[forked].Fork(0, 1)
-				delete(s.Chain.Recipients, o.To)
-				if mined {
-					s.Chain.Mine(s.Chain.Nodes[1-forked])
-				}
-				s.StartRun()
-				s.Elapse(10 * time.Second)
-				s.Is("balance", s.Record(0).Balance, unit(500))
-				s.Chain.Nodes[forked].Heal()
-				s.Idle, s.Halted = false, false
-				s.After(5*time.Minute, o, payment.Confirmed)
-			})
-		}
-	}
-}
-
-// Nodes have been seen to give receipts with a wrong block hash, a wrong status or without their logs
-// (erigontech/erigon#19406). One such node ends no payment, whether the others say that it was paid or that it was not.
-func TestOneNodeLies(t *testing.T) {
-	for lie, tell := range fakechain.Lies {
-		for nodes := 2; nodes <= 3; nodes++ {
-			for liar := range 2 {
-				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
-					func(s *simulation.Scenario) {
-						s.Chain.Nodes[liar].Lies = tell
-						s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
-						s.Pay("client", order(0))
-						s.Pay("client", order(1))
-						s.Elapse(5 * time.Minute)
-						if lie != "logs twice" && lie != "another fee" && lie != "no fee" {
-							s.IsState(order(0), map[int]payment.State{2: payment.Committed, 3: payment.Confirmed}[nodes])
-						}
-						if lie != "logs twice" && lie != "another fee" && lie != "no fee" && (nodes == 2 || lie != "no logs") { // order 1 has none
-							s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), true)
-						}
-						s.Chain.Nodes[liar].Heal()
-						s.After(3*time.Minute, order(0), payment.Confirmed)
-						s.IsState(order(1), payment.Failed)
-					})
-			}
-		}
-	}
-}
-
 // A node is down for hours, as large providers' nodes have been. Under the quorum "answering" a payment is confirmed
 // once the node has been silent for five minutes, in which ten processes have settled. Of two nodes, the remaining node
 // decides alone; of three, two must agree. Nothing fails without all nodes, and a node that gives any answer counts.
@@ -200,21 +143,4 @@ func TestANodeThatIsSilentForLong(t *testing.T) {
 			s.IsState(order(2), payment.Failed)
 		})
 	}
-}
-
-// TestANodeThatAnswersOnceInAWhile: a node whose silence ends and begins again, seen by rounds over some wallets too.
-func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
-		s.Chain.Nodes[1].Down = true
-		s.Pay("client", order(0))
-		for range 3 {
-			s.After(4*time.Minute, order(0), payment.Committed)
-			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
-			s.Chain.Nodes[1].Down = false
-			s.Until(s.Fired)
-			s.Chain.Nodes[1].Down = true
-		}
-		s.After(4*time.Minute, order(0), payment.Committed)
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
 }

@@ -13,93 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// The tables are lost with payments that are mined, and others that are signed and that no node has. When the chain is
-// read, none of the lost transactions can be mined any more; every key is answered with the payment that was made, and
-// the others are made once.
-func TestLostTables(t *testing.T) {
-	for name, paused := range map[string]string{"rolled back": "audit", "emptied": ""} {
-		perform(t, name, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
-			s.Pay("before", order(0))
-			s.Elapse(4 * time.Minute)
-			s.Pause(1, "audit")
-			image := s.Store.Image()
-			s.Pay("mined", order(1))
-			s.Pay("mined too", order(2))
-			s.Elapse(4 * time.Minute)
-			s.Idle = true
-			s.On("unsent", "Send", 0, scheduler.FailBefore)
-			for n := 3; n < 7; n++ {
-				s.Pay("unsent", order(n))
-			}
-			if name == "emptied" {
-				image = memory.NewPayments()
-			}
-			s.Lose(image)
-			s.Idle = false
-			s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
-			s.Is("recovered", s.Recover(), true)
-			s.Is("paused as before", s.Record(1).Paused, paused)
-			s.Resume(1)
-			s.Chain.Replay()
-			s.Elapse(time.Minute)
-			for n := range 7 {
-				p := s.Pay("again", order(n))
-				s.Is("paid before", p.State == payment.Confirmed, n < 3)
-			}
-		})
-	}
-}
-
-// Operators have not noticed that the tables are empty, or from before the first use of one wallet. A wallet that has
-// paid and has no record pays nobody, nor does another that has one or none.
-func TestEmptiedTables(t *testing.T) {
-	for name, some := range map[string]bool{"no wallet is known": false, "one wallet has no record": true} {
-		perform(t, name, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
-			s.Pay("before", order(0))
-			s.Elapse(4 * time.Minute)
-			image := memory.NewPayments()
-			for n := 0; some && n < 3; n++ {
-				w := s.Record(n)
-				r := wallet.Registration{ID: w.ID, Token: s.Chain.Token, State: wallet.Active, Key: wallet.InSecret}
-				must.OK(s.T, image.Register(s.T.Context(), r))
-				if w.NextNonce == 0 {
-					must.OK(s.T, image.Open(s.T.Context(), w, r.Token))
-				}
-			}
-			s.Forget(image)
-			for range 3 {
-				s.Is("refused", s.Ask("again", order(0)).Refused(), true)
-				s.Elapse(2 * time.Minute)
-			}
-			s.Is("recovered", s.Recover(), true)
-			s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
-		})
-	}
-}
-
-// The image shows a payment as prepared, which was made since, by a request that came
-// later: it is committed by its transfer. A wallet that was paused before stays so.
-func TestPreparedInTheImage(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
-		s.Begin("killed", 0, order(0), "Reserve", scheduler.KillBefore)
-		s.Begin("killed later", 0, order(1), "Reserve", scheduler.KillAfter)
-		image := s.Store.Image()
-		s.Pay("lost", order(0))
-		s.Pay("lost too", order(1))
-		s.Elapse(4 * time.Minute)
-		s.Lose(image)
-		s.Elapse(4 * time.Minute)
-		s.IsState(order(0), payment.Prepared)
-		s.IsState(order(1), payment.Prepared)
-		s.Is("recovered", s.Recover(), true)
-		for n := range 2 {
-			s.IsState(order(n), payment.Confirmed)
-			s.Is("merchant", s.Payment(order(n)).Merchant, "mer_1")
-			s.Pay("again", order(n))
-		}
-	})
-}
-
 // In the image a payment holds a nonce of one wallet. It was moved since, and another
 // wallet has made it. Nobody commits it at the nonce that it held.
 func TestReservationFromBeforeTheLoss(t *testing.T) {
@@ -171,7 +84,9 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 	for _, before := range []string{"before a payment", "instead of a payment"} {
 		perform(t, before, simulation.Setup{Window: 8}, func(s *simulation.Scenario) {
 			s.Idle = true
-			payFirst(s, "mined", 3)
+			for n := range 3 {
+				s.Pay("mined", order(n))
+			}
 			s.Elapse(15 * time.Second)
 			s.Lose(memory.NewPayments())
 			s.StartRecovery()
@@ -249,98 +164,29 @@ func TestLostTransactionBelowTheMarket(t *testing.T) {
 	}
 }
 
-// A recovery signs its no-ops while the nodes ask a thousand times too much, more than the
-// wallet has. It waits for no ether once they ask less.
-func TestNoopsAtAnAbsurdPrice(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Gwei: 1}, func(s *simulation.Scenario) {
-		s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses["dear"] })
-		s.Lose(memory.NewPayments())
-		s.StartRecovery()
-		s.Elapse(2 * time.Minute)
-		s.Is("recovered at that price", s.Recovered(), false)
-		s.Chain.Each((*fakechain.Node).Heal)
-		s.Elapse(10 * time.Minute)
-		s.Is("recovered", s.Recovered(), true)
-	})
-}
-
-// The nodes serve a fork while tables are recovered: signed payments can still be mined on the chain, and mined
-// ones are not on the fork. The recovery waits for the block that was final when it began, or for a run before it.
-func TestRecoveryOnAFork(t *testing.T) {
-	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
-		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {
-			for n := 1; n <= map[string]int{"before it began": 3, "when it read": 1}[from]; n++ {
-				s.Pay("mined", order(n))
-			}
-			s.Elapse(time.Minute)
-			s.On("unsent", "Send", 0, scheduler.FailBefore)
-			s.Pay("unsent", order(0))
-			s.Lose(memory.NewPayments())
-			switch from {
-			case "before it began":
-				s.Elapse(2 * time.Minute)
-				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			case "while it waited", "when it read":
-				s.On("recover1", "Transfers", 2, scheduler.Freeze)
-			}
-			s.Idle = true
-			s.StartRecovery()
-			s.Until(func() bool { return s.Record(0).NextNonce > 1 })
-			if from == "when it read" {
-				s.Elapse(20 * time.Minute)
-			}
-			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			if from != "while it waited" {
-				s.Thaw()
-			}
-			s.Elapse(20 * time.Minute)
-			s.Is("recovered on a fork", s.Recovered(), false)
-			s.Chain.Return()
-			if from == "while it waited" { // lost payments are mined before transfers are read
-				s.Chain.Each((*fakechain.Node).Forget)
-				s.Chain.Replay()
-				s.Elapse(5 * time.Minute)
-				s.Thaw()
-			}
-			s.Elapse(5 * time.Minute)
-			s.Is("recovered", s.Recovered() || s.Recover(), true)
-			s.Chain.Replay()
-			s.Elapse(time.Minute)
-			s.Idle = false
-			s.Pay("again", order(0))
-			s.Pay("again", order(1))
-		})
-	}
-}
-
-// An operator retires a wallet as a recovery begins, as in seed 60003354. Recovery leaves out a
-// wallet that is retired when it would pause it; a paused wallet cannot be retired.
-func TestRetiredAsRecoveryBegins(t *testing.T) {
-	for _, late := range []string{"the operator", "the recovery"} {
-		perform(t, late+" is late", simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
-			s.Pay("opens both", order(0))
+// Operators have not noticed that the tables are empty, or from before the first use of one wallet. A wallet that has
+// paid and has no record pays nobody, nor does another that has one or none.
+func TestEmptiedTables(t *testing.T) {
+	for name, some := range map[string]bool{"no wallet is known": false, "one wallet has no record": true} {
+		perform(t, name, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
+			s.Pay("before", order(0))
 			s.Elapse(4 * time.Minute)
-			s.Forget(s.Store.Image())
-			s.Idle = true
-			if late == "the operator" {
-				s.On("operator1", "Retire", 1, scheduler.Freeze)
-				s.On("recover1", "PutNoop 0001#0", 1, scheduler.Freeze)
-				s.StartRetirement(1)
-				s.Elapse(time.Second)
-			} else {
-				s.On("recover1", "Wallet 0001", 1, scheduler.Freeze)
+			image := memory.NewPayments()
+			for n := 0; some && n < 3; n++ {
+				w := s.Record(n)
+				r := wallet.Registration{ID: w.ID, Token: s.Chain.Token, State: wallet.Active, Key: wallet.InSecret}
+				must.OK(s.T, image.Register(s.T.Context(), r))
+				if w.NextNonce == 0 {
+					must.OK(s.T, image.Open(s.T.Context(), w, r.Token))
+				}
 			}
-			s.StartRecovery()
-			s.Elapse(time.Second)
-			if late == "the recovery" {
-				s.StartRetirement(1)
-				s.Elapse(time.Second)
+			s.Forget(image)
+			for range 3 {
+				s.Is("refused", s.Ask("again", order(0)).Refused(), true)
+				s.Elapse(2 * time.Minute)
 			}
-			s.Thaw()
-			s.Elapse(time.Second)
-			s.Is("retired", s.Record(1).Paused == wallet.RetiredReason, late == "the recovery")
-			s.Elapse(5 * time.Minute)
-			s.Is("recovered", s.Recovered(), true)
+			s.Is("recovered", s.Recover(), true)
+			s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
 		})
 	}
 }

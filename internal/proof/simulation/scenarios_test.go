@@ -1,116 +1,30 @@
 package simulation_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
-
-// tight has the coins for one order and not for two.
-var tight = simulation.Setup{Coins: 1_500}
-
-// late has a second order simulated and stored while there is still enough for it, and about to reserve.
-func late(s *simulation.Scenario) <-chan oracle.Answer {
-	return s.Begin("late", 1, order(1), "Reserve", scheduler.Freeze)
-}
-
-func refusedFor(s *simulation.Scenario, answers <-chan oracle.Answer) {
-	s.T.Helper()
-	s.Thaw()
-	if a := s.Await(answers); !a.Refused() && !errors.Is(a.Err, dispatch.ErrInProgress) {
-		s.T.Errorf("a second order of what is there once: %v", a.Err)
-	}
-	s.Elapse(time.Minute)
-}
-
-// All nodes fall back to a block before a settled payment: they show the coins that
-// it took, and its pending transaction, which would tie them up, is gone.
-func TestAllNodesFallBack(t *testing.T) {
-	simulation.Perform(t, tight, func(s *simulation.Scenario) {
-		answers := late(s)
-		s.Pay("client", order(0))
-		s.Elapse(2 * time.Minute)
-		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 20 })
-		s.Elapse(90 * time.Second)
-		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 0 })
-		refusedFor(s, answers)
-	})
-}
-
-// The coins of a reservation that is not signed yet cannot be reserved again.
-func TestReservationsAreSpokenFor(t *testing.T) {
-	simulation.Perform(t, tight, func(s *simulation.Scenario) {
-		s.Idle = true
-		answers := late(s)
-		s.Begin("dead", 0, order(0), "Reserve", scheduler.KillAfter)
-		s.StartRun()
-		s.Elapse(5 * time.Second)
-		refusedFor(s, answers)
-	})
-}
-
-// batch is the n-th order as a batch, which pays its recipient the same amount twice, and another one.
-func batch(n int) oracle.Order {
-	o := order(n)
-	return o.Batched(payment.Entry{To: o.To, Amount: unit(o.Amount)}, payment.Entry{To: other(n), Amount: unit(7)})
-}
-
-func other(n int) token.Address { return fakechain.Payee(50 + n) }
-
-// Each effect of a batch goes wrong in every way: it is paid once, each entry as often as it was asked for.
-func TestBatchUnderFaults(t *testing.T) {
-	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(),
-		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-			s.On("client", effect, 1, o)
-			s.StartClient("client", batch(0), 6, true)
-			s.After(6*time.Minute, batch(0), payment.Confirmed)
-			s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(2000))
-			s.Is("the other has", s.Chain.Account(other(0), 0).Coins, unit(7))
-		})
-}
-
-// The tables are lost with batches that are mined. The chain tells their entries, and a
-// retry is answered with the batch that was made.
-func TestLostBatches(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("mined", batch(0))
-		s.Pay("mined", order(1))
-		s.Elapse(4 * time.Minute)
-		s.Lose(memory.NewPayments())
-		s.Is("recovered", s.Recover(), true)
-		turned := batch(0)
-		turned.Entries = []payment.Entry{turned.Entries[2], turned.Entries[0], turned.Entries[1]}
-		s.Is("in another order", errors.Is(s.Ask("other", turned).Err, dispatch.ErrKeyReused), true)
-		p := s.Pay("again", batch(0))
-		s.Is("state", p.State, payment.Confirmed)
-		s.Is("entries", len(p.Entries), 3)
-		s.Is("the single one", s.Pay("again", order(1)).State, payment.Confirmed)
-	})
-}
 
 func unit(n uint64) token.Amount { return token.Units(n) }
 
 // order is the n-th payment that a merchant wants.
 func order(n int) oracle.Order {
 	return oracle.Order{Key: fmt.Sprintf("key%d", n), To: fakechain.Payee(n), Amount: 1000}
-}
-
-// payFirst has a client pay the first n orders.
-func payFirst(s *simulation.Scenario, client string, n int) {
-	s.T.Helper()
-	for i := range n {
-		s.Pay(client, order(i))
-	}
 }
 
 // areConfirmed fails the scenario unless the payments of the first n orders are confirmed.
@@ -142,13 +56,227 @@ func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*s
 	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
 }
 
-// performEach performs a scenario for every outcome of every effect.
-func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome,
+// performEach performs a scenario for every fault of every effect.
+func performEach(t *testing.T, setup simulation.Setup, effects []string,
 	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
 	t.Helper()
 	for _, effect := range effects {
-		for _, o := range outcomes {
-			perform(t, fmt.Sprintf("%s %s", effect, o), simulation.Setup{}, func(s *simulation.Scenario) { scenario(s, effect, o) })
+		for _, o := range scheduler.Faults() {
+			perform(t, fmt.Sprintf("%s %s", effect, o), setup, func(s *simulation.Scenario) { scenario(s, effect, o) })
 		}
 	}
+}
+
+// A payment is moved to another wallet and back, while the nonce that the sleeper
+// holds is used up by a no-op, mined and forgotten.
+func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Begin("sleeper", 0, order(0), "Reserve", scheduler.Freeze)
+		first := int(s.Payment(order(0)).Wallet[19])
+		s.Pause(first, "by hand")
+		s.Begin("mover", 1, order(0), "Reassign", scheduler.KillAfter)
+		s.Resume(first)
+		second := int(s.Payment(order(0)).Wallet[19])
+		s.On("sleeper", "Commit", 1, scheduler.Freeze)
+		s.Thaw()
+		s.Elapse(5 * time.Minute)
+		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
+		s.Pause(second, "by hand")
+		s.Begin("back", 1, order(0), "Reassign", scheduler.KillAfter)
+		s.Is("assigned to", s.Payment(order(0)).Wallet, fakechain.Wallet(first))
+		s.Resume(second)
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Pay("client", order(0))
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// quiet and spike are base fees in wei per gas. A spike by eight takes eighteen full blocks; on 1 May 2022 a popular
+// sale raised Ethereum's base fee far beyond that in minutes.
+var quiet, spike = unit(100), unit(800)
+
+// bill is one bill under a key of an agent's own.
+func bill(key string) oracle.Order {
+	o := order(0)
+	o.Key, o.Guard = key, 24*time.Hour
+	return o
+}
+
+// The tables are restored to a copy in which a payment is begun that the chain has: no agent takes its place, neither
+// before nor while the tables are recovered.
+func TestGuardOfARestoredPayment(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Begin("slow", 0, bill("a"), "Reserve", scheduler.Freeze)
+		image := s.Store.Image()
+		s.Thaw()
+		s.After(2*time.Minute, bill("a"), payment.Confirmed)
+		s.Lose(image)
+		s.Is("before", s.Ask("before", bill("b")).Err != nil, true)
+		s.StartRecovery()
+		s.StartRival("client", bill("b"), 40, false)
+		s.Elapse(10 * time.Minute)
+		s.Is("recovered", s.Recovered(), true)
+		s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
+		guard, err := s.Store.Guard(context.Background(), bill("a").Request().GuardID(84532, s.Chain.Token))
+		if err != nil || len(guard.Payments) != 1 || guard.Payments[0] != bill("a").ID() {
+			s.T.Errorf("the guard is %+v, %v", guard, err)
+		}
+	})
+}
+
+// The run that has begun a release dies. No request carries its payment on, and a cancel takes it back unless it holds a
+// nonce: then a run of check-receipts finishes it.
+func TestReleaseDies(t *testing.T) {
+	for effect, ends := range map[string]payment.State{"Reserve": payment.Cancelled, "Commit": payment.Confirmed} {
+		perform(t, "before "+effect, simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Pay("first", order(1))
+			s.Elapse(2 * time.Minute)
+			s.Idle = true
+			s.Is("proposed", s.Propose(order(0)), nil)
+			s.On("release", effect, 1, scheduler.KillBefore)
+			s.StartReleases()
+			s.After(40*time.Second, order(0), payment.Prepared)
+			s.Is("a request waits", errors.Is(s.Ask("pay", order(0)).Err, dispatch.ErrDuplicate), true)
+			s.Is("a cancel is too late", errors.Is(s.Cancel(order(0)), proposal.ErrReleased), ends == payment.Confirmed)
+			s.Idle = false
+			s.After(5*time.Minute, order(0), ends)
+		})
+	}
+}
+
+// sweep is the transfer of all tokens, or all ether, of the first wallet to an operator's funding wallet.
+func sweep(key string, ether bool) oracle.Order {
+	return oracle.Order{Key: key, From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: ether}
+}
+
+// A transfer of ether is bumped as a payment is, as far as the wallet can pay for that
+// beside the value, and cancelled if no node takes its bytes: then the ether has stayed.
+func TestTransferOfEther(t *testing.T) {
+	perform(t, "bumped", simulation.Setup{}, func(s *simulation.Scenario) {
+		s.StartClient("client-sweep", sweep("sweep", true), 1, false)
+		s.Elapse(3 * time.Second)
+		s.Chain.BaseFee = unit(250) // above the cap of 210, within twice of it
+		s.After(6*time.Minute, sweep("sweep", true), payment.Confirmed)
+		s.Is("bumped", len(s.Payment(sweep("sweep", true)).Attempts) > 1, true)
+	})
+	perform(t, "cancelled", simulation.Setup{}, func(s *simulation.Scenario) {
+		moved := sweep("move", true)
+		moved.Amount = 5_000
+		refuse := func(class chain.Class) { s.Chain.Each(func(n *fakechain.Node) { n.Answers = class }) }
+		refuse(chain.Wrong)
+		s.StartClient("client-move", moved, 1, false)
+		s.Elapse(3 * time.Minute)
+		refuse("")
+		s.After(5*time.Minute, moved, payment.Failed)
+		s.Is("why", codeOf(s.Payment(moved)), payment.TransferMissing)
+		s.Is("ether arrived", s.Chain.Account(moved.To, 0).Gas, unit(0))
+	})
+}
+
+// The slower of two requests under one key reserves a nonce of its own after the faster one has released. It gives the
+// nonce back, or, when another payment has reserved the next one since, has it used up at once: no other payment waits.
+func TestSlowerOfTwoRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		asleep string // the loser's effect during which the other payment is made
+		next   uint64 // nonces used in the end
+	}{
+		"its nonce is the last":    {"Hint", 2},
+		"its nonce has a follower": {"Commit", 3},
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			loser := s.Begin("loser", 1, order(0), "Reserve", scheduler.Freeze)
+			s.Pay("winner", order(0))
+			s.On("loser", test.asleep, 1, scheduler.Freeze)
+			s.Thaw()
+			s.Elapse(time.Second)
+			s.Pay("other", order(1))
+			began := time.Now()
+			s.Thaw()
+			s.Is("the loser's answer", s.Await(loser).Payment.TxHash, s.Payment(order(0)).TxHash)
+			s.After(time.Until(began.Add(4*12*time.Second)), order(1), payment.Confirmed) // at the fourth block
+			s.Is("nonces used", s.Record(0).NextNonce, test.next)
+		})
+	}
+}
+
+// A request is given up while its reservation is still under way, and the wallet is full: its payment is discarded.
+// The next request under the key stores the payment again and has no time left for it. Both are told that nothing was
+// started, and so it stays when the reservation arrives.
+func TestReservationArrivesAfterTheAnswer(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Window: 1}, func(s *simulation.Scenario) {
+		s.Pay("other", order(1))
+		early := s.Begin("early", 0, order(0), "Reserve", scheduler.ApplyLate)
+		s.Is("the early one is refused", s.Await(early).Refused(), true)
+		slow := s.Begin("slow", 0, order(0), "Create", scheduler.Freeze)
+		s.Elapse(25 * time.Second)
+		s.Thaw()
+		s.Is("the slow one is refused", s.Await(slow).Refused(), true)
+		s.IsState(order(0), "")
+		s.Elapse(20 * time.Minute)
+		s.Is("nonces used", s.Record(0).NextNonce, uint64(2))
+	})
+}
+
+// Each effect of one agent's payment goes wrong in every way, beside another agent that pays the same bill: one pays,
+// within minutes.
+func TestGuardUnderFaults(t *testing.T) {
+	performEach(t, simulation.Setup{}, []string{"Guard", "Payment", "CreateGuarded", "Wallet", "Discard", "Reserve", "Commit", "Release"},
+		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
+			if effect == "Discard" || effect == "Wallet" || effect == "Payment" { // after one of the other's has died
+				s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
+				s.Elapse(36 * time.Second)
+			}
+			s.On("client-a", effect, 1, o)
+			s.StartRival("client-a", bill("a"), 30, false)
+			s.StartRival("client-b", bill("b"), 30, false)
+			s.Elapse(5 * time.Minute)
+			s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
+		})
+}
+
+// A wallet becomes a merchant's, and one of two processes has read the registry before. No coin of it pays another
+// merchant, and none of a common wallet pays that merchant: the record decides.
+func TestAssignedWalletOfAnOldRegistry(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2, Own: "mer_2"}, func(s *simulation.Scenario) {
+		owners := func(n int) oracle.Order {
+			o := order(n)
+			o.Merchant = s.Own
+			return o
+		}
+		s.Pay("reads", order(0)) // the first process alone
+		s.Elapse(time.Minute)
+		must.OK(s.T, s.Store.SetState(t.Context(), s.Record(1).ID, wallet.Active, wallet.Draining, time.Now()))
+		must.OK(s.T, s.Store.Assign(t.Context(), s.Record(1), s.Own, time.Now()))
+		s.Pause(0, "by hand")
+		for instance := range 2 {
+			s.Is("another merchant's", s.Await(s.Post("other", instance, order(1))).Refused(), true)
+			s.Is("its own", s.Await(s.Post("owner", instance, owners(2+instance))).Payment.Wallet, fakechain.Wallet(1))
+		}
+		s.Resume(0)
+		s.Pause(1, "by hand")
+		for instance := range 2 {
+			s.Is("its own, paused", s.Await(s.Post("owner", instance, owners(4))).Refused(), true)
+			s.Is("another merchant's", s.Await(s.Post("other", instance, order(5+instance))).Payment.Wallet, fakechain.Wallet(0))
+		}
+		s.Resume(1)
+	})
+}
+
+// The bump is stored and on its way, and the original is mined: receipts are asked for all attempts.
+func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.Halted = true
+		s.Chain.BaseFee = spike
+		s.On("run", "Send", 0, scheduler.FailBefore)
+		s.Elapse(3 * time.Minute)
+		s.Chain.BaseFee, s.Halted = quiet, false
+		p := s.Payment(order(0))
+		s.Is("bumped", len(p.Attempts) > 1, true)
+		s.Elapse(3 * time.Minute)
+		got := s.Payment(order(0))
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("mined", got.Onchain, p.Attempts[0].Hash)
+	})
 }

@@ -31,7 +31,6 @@ type Chain struct {
 	Mute       bool                        // no list contract answers
 	Nodes      []*Node
 
-	BlockGas uint64                 // that a batch may have (chain.Fits); 0: any
 	Approved map[token.Address]bool // the wallets whose coins Batcher may spend; nil: every one's
 
 	// PerSender bounds how many transactions of one sender a block holds; 0: all.
@@ -92,15 +91,6 @@ func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {
 
 // Funded returns the units of the token that Fund ever gave, by address.
 func (c *Chain) Funded() map[token.Address]token.Amount { return maps.Clone(c.funded) }
-
-// TakeGas takes all ether from an address.
-func (c *Chain) TakeGas(a token.Address) {
-	for b := c.tip; b != nil; b = b.parent {
-		account := b.accounts[a]
-		account.Gas = token.Amount{}
-		b.accounts[a] = account
-	}
-}
 
 // Account returns the state of an address so many blocks below the canonical tip.
 func (c *Chain) Account(a token.Address, depth uint64) Account { return c.tip.below(depth).accounts[a] }

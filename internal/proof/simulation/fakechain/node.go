@@ -30,7 +30,6 @@ type Faults struct {
 	Stuck        bool        // it keeps the head it has, even when a reorg removes that
 	NullReceipts bool        // it finds no transaction by its hash, as while its index lags
 	Lies         Lie         // how its receipts are wrong
-	Counts       uint64      // how many transactions of a wallet it counts too many
 	Quotes       Nonsense    // how its prices are wrong
 	Blind        bool        // it reports that every call passes, with any gas, but of lists it does not lie
 	BlackHole    bool        // it acknowledges transactions and drops them
@@ -203,9 +202,6 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if call.ByCall && gas <= call.Within {
 		return call.Within, nil
 	}
-	if n.chain.BlockGas > 0 && call.Batch && !chain.Fits(gas, n.chain.BlockGas) {
-		return 0, chain.ErrTooLarge
-	}
 	return gas, nil
 }
 
@@ -251,7 +247,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 	if n.chain.Whole {
 		a.Gas = Placeholder
 	}
-	return chain.Account{Head: head, Mined: a.Nonce + n.Counts, Pending: pending + n.Counts, Balance: a.Coins, Gas: a.Gas}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.
@@ -407,25 +403,4 @@ func (n *Node) take(tx Tx) chain.Class {
 // replaces reports whether both fees are a tenth higher (geth's PriceBump).
 func replaces(tx, there Tx) bool {
 	return !tx.Fees.Tip.Less(there.Fees.Tip.ScaleUp(11, 10)) && !tx.Fees.Cap.Less(there.Fees.Cap.ScaleUp(11, 10))
-}
-
-// A Snapshot is the chain of a node as it was at a moment. A nil one has no block.
-type Snapshot struct{ head *block }
-
-// Snapshot returns the node's chain as it is.
-func (n *Node) Snapshot() *Snapshot { return &Snapshot{n.head} }
-
-// Used returns the transaction by which an address has used a nonce and its block; zeros for none.
-func (s *Snapshot) Used(from token.Address, nonce uint64) (tx chain.Hash, number uint64) {
-	if s == nil {
-		return tx, 0
-	}
-	for b := s.head; b != nil; b = b.parent {
-		for i, t := range b.txs {
-			if t.From == from && t.Nonce == nonce {
-				return b.receipts[i].Tx, b.number
-			}
-		}
-	}
-	return tx, 0
 }

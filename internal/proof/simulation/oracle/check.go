@@ -50,7 +50,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		}
 		seen := payees[r.payee()]
 		delete(payees, r.payee())
-		if r.Ether && len(o.lost)+len(o.past) > 0 {
+		if r.Ether && len(o.past) > 0 {
 			continue // the chain does not show which transfer of ether it was
 		}
 		if seen.times > 1 {
@@ -60,9 +60,6 @@ func (o *Oracle) Violations(settled bool) []string {
 			return o.barred[to].IsZero() && (o.denied(to) || o.Chain.Listed[to]) // from the start
 		}); seen.times > 0 && listed {
 			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
-		}
-		if o.lost[key] {
-			continue
 		}
 		if o.gone(p) {
 			if !slices.Contains(wallets, r.To) {
@@ -85,7 +82,7 @@ func (o *Oracle) Violations(settled bool) []string {
 			days[of] = append(days[of], p)
 		}
 	}
-	if len(o.lost)+len(o.past) == 0 { // restored tables forget charges, and the chain does not show them
+	if len(o.past) == 0 { // restored tables forget charges, and the chain does not show them
 		o.checkDays(days)
 	}
 	for a := range payees {

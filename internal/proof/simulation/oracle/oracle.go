@@ -74,16 +74,14 @@ type Oracle struct {
 	orders     map[string]Order
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
-	events     map[string][]webhook.Event       // by id
-	noops      map[chain.Hash]bool              // ever stored
-	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
-	taken      map[nonce]bool                   // those of which a block took
-	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
-	lost       map[string]bool                  // keys of which restored tables know nothing
-	past       []*memory.Payments               // tables that were lost, as they were then
-	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
-	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
-	ruled      []ruling                         // one after the other
+	events     map[string][]webhook.Event     // by id
+	noops      map[chain.Hash]bool            // ever stored
+	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
+	taken      map[nonce]bool                 // those of which a block took
+	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
+	past       []*memory.Payments             // tables that were lost, as they were then
+	barred     map[token.Address]time.Time    // since when requests that begin then find it on a list; zero: the start, if ever
+	ruled      []ruling                       // one after the other
 	countings  map[counter]*counting
 	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
 	spendings  map[string]*spending     // by actor
@@ -141,8 +139,7 @@ func New(c Config) *Oracle {
 		Config: c,
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
-		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
-		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
+		refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
 		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
 	}
@@ -250,26 +247,12 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 // Stolen reports whether a thief has ever used a key.
 func (o *Oracle) Stolen() bool { return len(o.stolen) > 0 }
 
-// Restored accepts tables that an operator took back to an earlier image:
-// promises made since are lost, but payments still must not be made twice.
-func (o *Oracle) Restored() {
-	for key, r := range o.orders {
-		if _, err := o.Store.Payment(context.Background(), r.ID()); errors.Is(err, store.ErrNotFound) {
-			o.lost[key] = true
-		}
-	}
-	clear(o.proposed)
-	o.cancelled = nil
-	clear(o.pending)
-}
-
 // Lost accepts that the tables have changed. A recovery is going to complete them: then no payment
 // is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.past = append(o.past, before)
-	clear(o.pending)
 	clear(o.requests)
 	clear(o.answers)
 	clear(o.events)
@@ -365,21 +348,6 @@ func (o *Oracle) mined(tx fakechain.Tx) {
 	}
 }
 
-// deleted checks a pending transaction that has just gone: its payment must have
-// ended, and the event must have been published.
-func (o *Oracle) deleted(tx wallet.PendingTx) {
-	if tx.Noop() {
-		return
-	}
-	p, err := o.Store.Payment(context.Background(), tx.Payment)
-	switch {
-	case err != nil || !p.State.Final():
-		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(tx.ID, tx.Nonce), p.State, err)
-	case len(o.events[p.Event.ID]) == 0 && p.Merchant != "" && p.Merchant != payment.Operator:
-		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(tx.ID, tx.Nonce))
-	}
-}
-
 // moving are the writes that give a nonce an owner, or take one away.
 var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop",
 	"DeletePendingTx", "Assign"}
@@ -425,22 +393,13 @@ func (o *Oracle) owners(id wallet.ID) {
 	if err != nil {
 		return
 	}
-	txs, unreadable, err := o.Store.PendingTxs(ctx, id, 0)
+	txs, _, err := o.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return
 	}
 	for _, tx := range txs {
 		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop()
 	}
-	if unreadable > 0 {
-		return
-	}
-	for _, tx := range o.pending[id] {
-		if !slices.ContainsFunc(txs, func(now wallet.PendingTx) bool { return now.Nonce == tx.Nonce }) {
-			o.deleted(tx)
-		}
-	}
-	o.pending[id] = txs
 	most := o.Chain.MostMined(id.Address) + o.Window
 	if len(o.past) > 0 { // a recovery goes by the node that counts most
 		o.mu.Lock()
