@@ -153,30 +153,6 @@ func TestMinedIsPublished(t *testing.T) {
 	}
 }
 
-// TestMinedBeforeItEnds: a round that first counts a payment when it is final publishes both events, payment.mined
-// first. After a failure the next round repeats an event in the same form. The payment ends only after payment.mined.
-func TestMinedBeforeItEnds(t *testing.T) {
-	for call, want := range map[string][]string{
-		"DeletePendingTx#1": {webhook.PaymentMined, webhook.PaymentConfirmed, webhook.PaymentConfirmed},
-		"Publish#1":         {webhook.PaymentMined, webhook.PaymentConfirmed}, // twice in a round
-		"Publish#2":         {webhook.PaymentMined, webhook.PaymentConfirmed},
-	} {
-		w := newWorld(t, breaks(call))
-		w.named = true
-		paying(w)
-		for range 2 {
-			_, _ = w.round()
-		}
-		var got []string
-		for _, e := range w.events {
-			got = append(got, e.Type)
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) || w.stored(first(w)).State != payment.Confirmed {
-			t.Errorf("%s fails: %v, want %v, after %v", call, got, want, w.Calls)
-		}
-	}
-}
-
 // TestMinedForNobody: no-ops, the operator's transfers, and payments without a merchant, which
 // recovery has found, get no payment.mined.
 func TestMinedForNobody(t *testing.T) {
@@ -216,36 +192,5 @@ func TestCancelledIsNotMined(t *testing.T) {
 	w.commit("a", minute)
 	if is := w.one(first(w)); is == payment.ProgressMined || len(w.events) > 0 {
 		t.Errorf("it is %s, events %v", is, w.events)
-	}
-}
-
-// TestReceiptsAreReadOnce: a payment costs one receipt, when its block is final, but for nonce 0: a node may
-// answer 0 because it does not know, or has pruned the final block's state. The payments end all the same.
-func TestReceiptsAreReadOnce(t *testing.T) {
-	const payments = 30
-	for name, test := range map[string]struct {
-		settled, ended uint64 // by the node's count, and by the tables
-		rounds, asked  int
-	}{
-		"final":  {payments, 0, 4, payments + 3},
-		"pruned": {1, 3, 1, payments - 3},
-	} {
-		w := newWorld(t, script{})
-		for n := range uint64(payments) {
-			p := w.commit(fmt.Sprint(n), minute)
-			if w.paid(p, p.TxHash); n < test.ended {
-				w.Must(w.Tables.DeletePendingTx(t.Context(), id, n))
-			}
-		}
-		for i := range test.rounds {
-			if w.final, w.settled = 4, 0; i == test.rounds-1 {
-				w.final, w.settled = 5, test.settled
-			}
-			_, err := w.round()
-			w.Must(err)
-		}
-		if left := len(w.pending()); left > 0 || int(w.asked.Load()) != test.asked {
-			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked.Load(), test.asked)
-		}
 	}
 }
