@@ -15,11 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -225,38 +222,6 @@ func ten() map[string]func(request) raw {
 		},
 		"eth_call":       always(result(`"0x` + strings.Repeat("0", 58) + `6acfc0"`)),
 		"eth_getBalance": always(result(`"0x400000000000000000"`)),
-	}
-}
-
-// TestReadsAnAccountAtOneBlock: all of it belongs to the head's block, though the
-// chain goes on meanwhile and the node makes the calls of a batch in any order.
-func TestReadsAnAccountAtOneBlock(t *testing.T) {
-	answers := ten()
-	asked := map[string]string{}
-	for method, answer := range answers {
-		answers[method] = func(r request) raw {
-			if at := r.arg(1); method != "eth_blockNumber" && at != "pending" {
-				asked[method] = at
-			}
-			return answer(r)
-		}
-	}
-	s := serve(t, answers)
-	node := open(t, s.URL)
-	want := chain.Account{
-		Head: chain.Head{Number: 10, Final: 8}, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: token.Units(1<<35).ScaleUp(1<<35, 1),
-	}
-	head := must.Get(node.Head(t.Context(), chain.ConfirmationRule{Depth: 2}))(t)
-	got := must.Get(node.Account(t.Context(), account, contract, head))(t)
-	if diff := cmp.Diff(want, got, exact); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	reads := []string{"eth_getTransactionCount", "eth_getTransactionCount", "eth_call", "eth_getBalance"}
-	if diff := cmp.Diff([][]string{{"eth_chainId", "eth_blockNumber"}, reads}, s.methods()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"eth_getTransactionCount": "0xa", "eth_call": "0xa", "eth_getBalance": "0xa"}, asked); diff != "" {
-		t.Errorf("blocks (-want +got):\n%s", diff)
 	}
 }
 

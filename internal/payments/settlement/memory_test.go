@@ -17,6 +17,11 @@ import (
 // what is remembered ends nothing.
 func TestMinedIsNotReadAgain(t *testing.T) {
 	nothing := func(*world) {}
+	broken := func(call string) func(*world) {
+		return func(w *world) {
+			w.Script[fmt.Sprint(call, "#", w.Times[call]+1)] = func(*world) error { return porttest.ErrBroken }
+		}
+	}
 	for _, test := range []struct {
 		name            string
 		before, happens func(*world)
@@ -31,9 +36,8 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.mined = 2
 			w.Tables.SpoilPendingTx(id, 0)
 		}, []string{"0", "3", "3", "0", "0"}},
-		{"what is known could not be stored", func(w *world) {
-			w.Script[fmt.Sprint("SetCompared#", w.Times["SetCompared"]+1)] = func(*world) error { return porttest.ErrBroken }
-		}, nothing, []string{"0", "0", "2", "2"}},
+		{"the nodes are in doubt", nothing, broken("BlockHashes"), []string{"0", "2", "2", "0", "0"}},
+		{"what is known could not be stored", broken("SetCompared"), nothing, []string{"0", "0", "2", "2"}},
 		{"a mined nonce is still reserved", func(w *world) {
 			w.unreleased(w.reserve("d", 0), 0)
 			w.mined = 4

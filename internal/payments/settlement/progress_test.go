@@ -153,6 +153,30 @@ func TestMinedIsPublished(t *testing.T) {
 	}
 }
 
+// TestMinedBeforeItEnds: a round that first counts a payment when it is final publishes both events, payment.mined
+// first. After a failure the next round repeats an event in the same form. The payment ends only after payment.mined.
+func TestMinedBeforeItEnds(t *testing.T) {
+	for call, want := range map[string][]string{
+		"DeletePendingTx#1": {webhook.PaymentMined, webhook.PaymentConfirmed, webhook.PaymentConfirmed},
+		"Publish#1":         {webhook.PaymentMined, webhook.PaymentConfirmed}, // twice in a round
+		"Publish#2":         {webhook.PaymentMined, webhook.PaymentConfirmed},
+	} {
+		w := newWorld(t, breaks(call))
+		w.named = true
+		paying(w)
+		for range 2 {
+			_, _ = w.round()
+		}
+		var got []string
+		for _, e := range w.events {
+			got = append(got, e.Type)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || w.stored(first(w)).State != payment.Confirmed {
+			t.Errorf("%s fails: %v, want %v, after %v", call, got, want, w.Calls)
+		}
+	}
+}
+
 // TestMinedForNobody: no-ops, the operator's transfers, and payments without a merchant, which
 // recovery has found, get no payment.mined.
 func TestMinedForNobody(t *testing.T) {

@@ -93,6 +93,11 @@ func situations() []situation {
 	made := func(w *world) payment.Payment {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
 	}
+	confirm := func(w *world) {
+		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.Now())
+		w.Must(err)
+		w.Must(w.Tables.Finish(ctx, p))
+	}
 	settled := func(w *world) {
 		w.mined = 1
 		w.commit("a", minute)
@@ -234,6 +239,8 @@ func situations() []situation {
 		}, report{Busy: true, Paused: 1, Resent: 1, Pending: 1, Oldest: minute}),
 		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
+		{"an end that another run stores", paid,
+			script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
 		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), pending, store.ErrChanged},
 
 		calm("a nonce that was used by an attempt without a receipt",
@@ -245,6 +252,11 @@ func situations() []situation {
 		calm("a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
 			used(w)
 			w.atNonce = nothing
+			w.Must(w.Tables.Advance(ctx, id, 1, 1))
+		}, undecided),
+		calm("and no node gives its transaction", func(w *world) {
+			used(w)
+			w.atNonce = chain.Hash{0xfd}
 			w.Must(w.Tables.Advance(ctx, id, 1, 1))
 		}, undecided),
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
