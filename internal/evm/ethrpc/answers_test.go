@@ -90,9 +90,10 @@ var asked = map[string]func(*testing.T, *ethrpc.Node) (string, error){
 	"called": func(t *testing.T, n *ethrpc.Node) (string, error) { // without a worst case
 		call := transferCall
 		call.ByCall = true
+		_, _ = n.Estimate(t.Context(), call)
 		return estimated(n.Estimate(t.Context(), call))
 	},
-	"executed": func(t *testing.T, n *ethrpc.Node) (string, error) { // after an estimate, which shows whether the node keeps to the gas
+	"executed": func(t *testing.T, n *ethrpc.Node) (string, error) {
 		call := transferCall
 		call.ByCall = true
 		_, _ = n.Estimate(t.Context(), call)
