@@ -92,7 +92,7 @@ func TestAhead(t *testing.T) {
 		"one of three":                     {counts: []uint64{5, 5, 7}, doubted: 1},
 		"one of three shows it":            {counts: []uint64{5, 5, 7}, shown: signed, want: 7, sure: true},
 		"it is not signed":                 {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Signed = false }, doubted: 1},
-		"it is another wallet's":           {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.From = token.Address{2} }, doubted: 1},
+		"it is another wallet's":           {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.From[0]++ }, doubted: 1},
 		"it is an older one":               {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Nonce = 4 }, doubted: 1},
 		"two of three":                     {counts: []uint64{5, 7, 8}, want: 7, sure: true},
 		"two of four":                      {counts: []uint64{5, 5, 7, 7}, doubted: 2},
@@ -124,7 +124,7 @@ func TestAhead(t *testing.T) {
 			log := new(bytes.Buffer)
 			got, sure := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views, payer, 5)
 			if doubted := strings.Count(log.String(), "it does not show"); got != test.want || sure != test.sure || doubted != test.doubted {
-				t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %d, %t, %d", name, got, sure, doubted, test.want, test.sure, test.doubted)
+				t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %+v", name, got, sure, doubted, test)
 			}
 		}
 	}

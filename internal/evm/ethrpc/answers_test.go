@@ -146,7 +146,8 @@ func (r request) variant() string {
 	switch recipient, listed := strings.CutPrefix(o.Data, fmt.Sprintf("0x%x%024x", selector, 0)); {
 	case listed && o.To == list.String() && len(recipient) == 40:
 		return "list " + recipient[:2]
-	case r.Method == "eth_call" && o.Data == fmt.Sprintf("0x%x", transferCall.Data) && o.From == account.String() && o.To == contract.String():
+	case r.Method == "eth_call" && o.From == account.String() && o.To == contract.String() &&
+		o.Data == fmt.Sprintf("0x%x", transferCall.Data):
 		return strings.TrimSpace("transfer " + o.Gas)
 	case r.Method == "eth_estimateGas" && len(o.Data) > 10 && !strings.Contains(o.Data, hex.EncodeToString(first[:])):
 		return "new"

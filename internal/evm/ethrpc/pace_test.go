@@ -72,7 +72,7 @@ func TestPaymentsGoFirst(t *testing.T) {
 			refused, used := quota.refused/quota.answered, quota.answered/time.Since(began).Seconds()/quota.rate
 			quota.mu.Unlock()
 			if cancel(); refused > 0.05 || used < 0.9 {
-				t.Errorf("a payment each %v: %.3f calls are refused for each that is answered, and %.2f of the rate is used", every, refused, used)
+				t.Errorf("a payment each %v: %.3f calls are refused for each answered, %.2f of the rate is used", every, refused, used)
 			}
 			all.Wait()
 			slices.Sort(took)
