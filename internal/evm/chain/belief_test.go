@@ -70,78 +70,62 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the
-// transaction at the next nonce. A count alone of one of three is doubted.
+// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the transaction at the next
+// nonce. A count alone of one of three is doubted. It is not sure while the others are silent, or if its node does not
+// answer when it is to show the transaction.
 func TestAhead(t *testing.T) {
 	payer := token.Address{1}
 	tx := chain.MinedTx{From: payer, Nonce: 5, Signed: true}
+	signed := func(*chain.MinedTx) {}
 	for name, test := range map[string]struct {
 		counts  []uint64
 		shown   func(*chain.MinedTx) // by the last node; nil: nothing
+		silent  int                  // nodes beside them
+		lost    int                  // answers of the last node
 		want    uint64
+		sure    bool
 		doubted int
 	}{
-		"nobody counts more":     {[]uint64{5, 5, 4}, nil, 0, 0},
-		"one of one":             {[]uint64{7}, nil, 7, 0},
-		"one of two":             {[]uint64{5, 7}, nil, 7, 0},
-		"one of three":           {[]uint64{5, 5, 7}, nil, 0, 1},
-		"one of three shows it":  {[]uint64{5, 5, 7}, func(*chain.MinedTx) {}, 7, 0},
-		"it is not signed":       {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Signed = false }, 0, 1},
-		"it is another wallet's": {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.From = token.Address{2} }, 0, 1},
-		"it is an older one":     {[]uint64{5, 5, 7}, func(tx *chain.MinedTx) { tx.Nonce = 4 }, 0, 1},
-		"two of three":           {[]uint64{5, 7, 8}, nil, 7, 0},
-		"two of four":            {[]uint64{5, 5, 7, 7}, nil, 0, 2},
-		"one of five shows it":   {[]uint64{5, 5, 5, 6, 7}, func(*chain.MinedTx) {}, 7, 1},
+		"nobody counts more":               {counts: []uint64{5, 5, 4}},
+		"one of one":                       {counts: []uint64{7}, want: 7, sure: true},
+		"one of two":                       {counts: []uint64{5, 7}, want: 7, sure: true},
+		"one of three":                     {counts: []uint64{5, 5, 7}, doubted: 1},
+		"one of three shows it":            {counts: []uint64{5, 5, 7}, shown: signed, want: 7, sure: true},
+		"it is not signed":                 {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Signed = false }, doubted: 1},
+		"it is another wallet's":           {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.From[0]++ }, doubted: 1},
+		"it is an older one":               {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Nonce = 4 }, doubted: 1},
+		"two of three":                     {counts: []uint64{5, 7, 8}, want: 7, sure: true},
+		"two of four":                      {counts: []uint64{5, 5, 7, 7}, doubted: 2},
+		"one of five shows it":             {counts: []uint64{5, 5, 5, 6, 7}, shown: signed, want: 7, sure: true, doubted: 1},
+		"one of three, alone":              {counts: []uint64{7}, silent: 2, want: 7, doubted: 1},
+		"one of three, alone, shows it":    {counts: []uint64{7}, shown: signed, silent: 2, want: 7, sure: true},
+		"one of three does not say":        {counts: []uint64{5, 5, 7}, shown: signed, lost: 1, doubted: 1},
+		"one of two of three does not say": {counts: []uint64{5, 7}, shown: signed, silent: 1, lost: 1, want: 7},
 	} {
-		var stubs []*stub
-		for _, count := range test.counts {
-			stubs = append(stubs, &stub{account: chain.Account{Mined: count, Head: chain.Head{Number: 9, Final: 9}}})
-		}
-		if last := stubs[len(stubs)-1]; test.shown != nil {
-			shown := tx
-			test.shown(&shown)
-			last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
-		}
-		all := nodes(stubs...)
-		log := new(bytes.Buffer)
-		got, sure := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views(all), payer, 5)
-		if doubted := strings.Count(log.String(), "it does not show"); got != test.want || sure != (test.want > 0) || doubted != test.doubted {
-			t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %d, %d", name, got, sure, doubted, test.want, test.doubted)
-		}
-	}
-}
-
-// TestAheadAlone: while two nodes of three are silent, a bare count of the third is not sure, unless it shows the transaction.
-func TestAheadAlone(t *testing.T) {
-	for _, shown := range []bool{false, true} {
-		s := &stub{account: chain.Account{Mined: 7, Head: chain.Head{Number: 9, Final: 9}}}
-		if shown {
-			s.atNonce, s.txs = chain.Hash{1}, []chain.MinedTx{{From: token.Address{1}, Nonce: 5, Signed: true}}
-		}
-		all := nodes(s, &stub{down: true}, &stub{down: true})
-		for _, head := range []chain.Head{s.account.Head, {}} { // Latest gives none
-			views := views(all)[:1]
-			views[0].Head = head
-			if got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views, token.Address{1}, 5); got != 7 || sure != shown {
-				t.Errorf("shown: %t, head %v: %d, %t", shown, head, got, sure)
+		for _, head := range []chain.Head{{Number: 9, Final: 9}, {}} { // Latest gives none
+			var stubs []*stub
+			for _, count := range test.counts {
+				stubs = append(stubs, &stub{account: chain.Account{Mined: count, Head: chain.Head{Number: 9, Final: 9}}})
 			}
-		}
-	}
-}
-
-// TestAheadUnasked: a node that counts more, and does not answer when it is to show it, is not sure; nor is it wrong while
-// another node is silent, as the rest may lie.
-func TestAheadUnasked(t *testing.T) {
-	of := func(mined uint64) *stub {
-		return &stub{account: chain.Account{Mined: mined, Head: chain.Head{Number: 9, Final: 9}}}
-	}
-	for answers, want := range map[int]uint64{2: 7, 3: 0} {
-		honest := of(7)
-		honest.atNonce, honest.lost = chain.Hash{1}, 1
-		all := nodes(honest, of(5), of(5))
-		got, sure := all.Ahead(t.Context(), slog.New(slog.DiscardHandler), views(all)[:answers], token.Address{1}, 5)
-		if got != want || sure {
-			t.Errorf("%d answers: %d, %t, want %d", answers, got, sure, want)
+			last := stubs[len(stubs)-1]
+			if last.lost = test.lost; test.shown != nil {
+				shown := tx
+				test.shown(&shown)
+				last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
+			}
+			for range test.silent {
+				stubs = append(stubs, &stub{down: true})
+			}
+			all := nodes(stubs...)
+			views := views(all)[:len(test.counts)]
+			for i := range views {
+				views[i].Head = head
+			}
+			log := new(bytes.Buffer)
+			got, sure := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views, payer, 5)
+			if doubted := strings.Count(log.String(), "it does not show"); got != test.want || sure != test.sure || doubted != test.doubted {
+				t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %+v", name, got, sure, doubted, test)
+			}
 		}
 	}
 }

@@ -394,38 +394,6 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// lingering is a node whose receipts take a while.
-type lingering struct{ *stub }
-
-func (l lingering) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
-	time.Sleep(time.Second)
-	return l.stub.Receipts(ctx, hashes)
-}
-
-// TestReceiptsAsABreakerCloses: a node that was not asked for receipts, and then is for blocks, says nothing.
-func TestReceiptsAsABreakerCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tx, block := chain.Hash{1}, chain.Hash{5}
-		node := func(name string) *stub {
-			return &stub{name: name, account: chain.Account{Head: chain.Head{Number: 5, Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
-				receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true}}}
-		}
-		a, b := node("a"), node("b")
-		nodes := chain.Nodes{lingering{a}, b}.Watch(time.Now, time.After)
-		views, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-		b.down = true
-		for range 3 {
-			_, _ = nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-		}
-		b.down = false
-		time.Sleep(9500 * time.Millisecond)
-		mined, failed := views.Receipts(t.Context(), []chain.Hash{tx})
-		if err != nil || failed != nil || !slices.Equal(mined.Agreed[tx].By.Names(), []string{"a"}) || len(b.numbers) == 0 {
-			t.Errorf("%v, %v: %+v; b is asked for blocks %v", err, failed, mined, b.numbers)
-		}
-	})
-}
-
 // TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while, however good they are.
 func TestALateAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package ethrpc_test
 
 import (
 	_ "embed" // testdata/answers.tsv
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -76,12 +80,79 @@ var asked = map[string]func(*testing.T, *ethrpc.Node) (string, error){
 		return fmt.Sprintf("nonce %d of block %d at %s", txs[0].Nonce, txs[0].Block, txs[0].At.Format(time.DateTime)), err
 	},
 	"estimate": func(t *testing.T, n *ethrpc.Node) (string, error) {
-		gas, err := n.Estimate(t.Context(), chain.Call{From: account, To: contract})
-		if errors.Is(err, chain.ErrReverted) {
-			return "reverted", nil
-		}
-		return fmt.Sprintf("%d gas", gas), err
+		return estimated(n.Estimate(t.Context(), chain.Call{From: account, To: contract}))
 	},
+	"screened": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		call := transferCall
+		call.Screening = chain.Screening{List: list, Recipients: []token.Address{{0xa1, 19: 1}}}
+		return estimated(n.Estimate(t.Context(), call))
+	},
+	"called": func(t *testing.T, n *ethrpc.Node) (string, error) { // without a worst case
+		call := transferCall
+		call.ByCall = true
+		_, _ = n.Estimate(t.Context(), call)
+		return estimated(n.Estimate(t.Context(), call))
+	},
+	"executed": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		call := transferCall
+		call.ByCall = true
+		_, _ = n.Estimate(t.Context(), call)
+		call.Within, call.Screening = 70_000, chain.Screening{List: list, Recipients: []token.Address{{0xa1, 19: 1}}}
+		return estimated(n.Estimate(t.Context(), call))
+	},
+	"batch": func(t *testing.T, n *ethrpc.Node) (string, error) {
+		call := chain.Call{From: account, To: contract, Batch: true, Screening: chain.Screening{List: list}}
+		var entries []disburser.Entry
+		for i := range byte(11) {
+			call.Recipients = append(call.Recipients, token.Address{0xa1 + i, 19: 1})
+			entries = append(entries, disburser.Entry{To: call.Recipients[i], Amount: token.Units(5)})
+		}
+		call.Data = disburser.Calldata(contract, entries, []byte{7})
+		return estimated(n.Estimate(t.Context(), call))
+	},
+}
+
+var (
+	list         = token.Address{0x40, 19: 0x01}
+	transferCall = chain.Call{From: account, To: contract, Data: chain.TransferData(token.Address{0xa1, 19: 1}, token.Units(1))}
+)
+
+// estimated describes the outcome of an estimate. Each refusal alone is an answer.
+func estimated(gas uint64, err error) (string, error) {
+	said := ""
+	for _, refusal := range []error{chain.ErrListed, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode} {
+		if errors.Is(err, refusal) {
+			said += refusal.Error()
+		}
+	}
+	if entry, ok := errors.AsType[*chain.EntryError](err); ok && said != "" {
+		return fmt.Sprintf("%s, entry %d", said, entry.Index), nil
+	}
+	if said != "" {
+		return said, nil
+	}
+	return fmt.Sprintf("%d gas", gas), err
+}
+
+// variant names a call among those of its method: the purpose of an execution, "new" for the estimate of a call to
+// recipients who hold nothing, or else the block.
+func (r request) variant() string {
+	var o struct{ From, To, Data, Gas string }
+	if len(r.Params) == 0 || json.Unmarshal(r.Params[0], &o) != nil {
+		return r.arg(1)
+	}
+	first := token.Address{0xa1, 19: 1}
+	selector := crypto.Keccak256([]byte("isSanctioned(address)"))[:4]
+	switch recipient, listed := strings.CutPrefix(o.Data, fmt.Sprintf("0x%x%024x", selector, 0)); {
+	case listed && o.To == list.String() && len(recipient) == 40:
+		return "list " + recipient[:2]
+	case r.Method == "eth_call" && o.From == account.String() && o.To == contract.String() &&
+		o.Data == fmt.Sprintf("0x%x", transferCall.Data):
+		return strings.TrimSpace("transfer " + o.Gas)
+	case r.Method == "eth_estimateGas" && len(o.Data) > 10 && !strings.Contains(o.Data, hex.EncodeToString(first[:])):
+		return "new"
+	}
+	return r.arg(1)
 }
 
 func final(t *testing.T, n *ethrpc.Node) (string, error) {
@@ -104,13 +175,21 @@ func usual(r request) any {
 	if r.Method == "eth_getTransactionCount" && len(r.arg(1)) == 3 && r.arg(1) < "0x6" {
 		nonce = "0x0"
 	}
+	executed := "0x" + strings.Repeat("0", 58) + "6acfc0"
+	switch kind, _, _ := strings.Cut(r.variant(), " "); kind {
+	case "list":
+		executed = "0x" + strings.Repeat("0", 64)
+	case "transfer":
+		executed = "0x" + strings.Repeat("0", 63) + "1"
+	}
 	return map[string]any{
-		"eth_blockNumber": "0xa", "eth_getTransactionCount": nonce, "eth_call": "0x" + strings.Repeat("0", 58) + "6acfc0",
+		"eth_blockNumber": "0xa", "eth_getTransactionCount": nonce, "eth_call": executed,
+		"eth_getCode":    map[bool]string{true: fmt.Sprintf("0x%x", disburser.Code())}[r.arg(0) == contract.String()],
 		"eth_getBalance": "0x400000000000000000", "eth_maxPriorityFeePerGas": "0x59682f00", "eth_estimateGas": "0xfde8",
 		"eth_feeHistory": map[string]any{"oldestBlock": "0x1f", "reward": []any{[]any{"0xf4240"}}, "gasUsedRatio": []any{0.4},
 			"baseFeePerGas": []any{"0x64", "0x62"}},
 		"eth_getTransactionReceipt": receipt, "eth_getLogs": receipt["logs"],
-		"eth_getBlockByNumber": map[string]any{"number": at, "hash": "0x" + strings.Repeat("b1", 32), "timestamp": "0x60",
+		"eth_getBlockByNumber": map[string]any{"number": at, "hash": "0x" + strings.Repeat("b1", 32), "timestamp": "0x60", "gasLimit": "0x1c9c380",
 			"transactions": []any{map[string]any{"hash": signedHash, "from": account.String(), "nonce": "0x1"}}},
 		"eth_getTransactionByHash": map[string]any{"hash": signedHash, "from": account.String(), "to": contract.String(), "nonce": "0x7",
 			"value": "0x10", "input": "0xa905", "blockNumber": "0x5"},
@@ -136,11 +215,14 @@ func TestReadsWhatNodesAnswer(t *testing.T) {
 			all := map[string]func(request) raw{}
 			for _, method := range []string{"eth_blockNumber", "eth_getTransactionCount", "eth_call", "eth_getBalance", "eth_estimateGas",
 				"eth_maxPriorityFeePerGas", "eth_feeHistory", "eth_getTransactionReceipt", "eth_getLogs", "eth_getBlockByNumber",
-				"eth_getTransactionByHash"} {
+				"eth_getTransactionByHash", "eth_getCode"} {
 				all[method] = func(r request) raw {
-					reply, ok := differ[method+" "+r.arg(1)]
+					reply, ok := differ[method+" "+r.variant()]
 					if !ok {
 						reply, ok = differ[method]
+					}
+					if !ok && r.variant() == "transfer 0x2904" { // too little
+						return failure("-32000", "out of gas")
 					}
 					result := usual(r)
 					if with, is := reply["with"].(map[string]any); is {
@@ -159,9 +241,12 @@ func TestReadsWhatNodesAnswer(t *testing.T) {
 					return raw(`"result":` + string(text))
 				}
 			}
-			got, err := asked[row[0]](t, open(t, serve(t, all).URL))
+			s := serve(t, all)
+			got, err := asked[row[0]](t, open(t, s.URL))
 			if err != nil {
 				got = "error"
+			} else if strings.Contains("account screened called executed batch", row[0]) {
+				got += fmt.Sprintf(" in %d", len(s.methods()))
 			}
 			if got != row[2] {
 				t.Errorf("read as %s, %v; want %s", got, err, row[2])

@@ -1,16 +1,13 @@
 package ethrpc_test
 
 import (
-	"bytes"
 	"context"
 	_ "embed" // testdata/replies.tsv
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -20,24 +17,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
-
-// inFront starts a gateway in front of a node, which refuses some requests and passes the others on.
-func inFront(t *testing.T, s *server, refuse func(w http.ResponseWriter, calls []request) bool) string {
-	t.Helper()
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		calls := make([]request, 1)
-		if json.Unmarshal(body, &calls) != nil {
-			_ = json.Unmarshal(body, &calls[0])
-		}
-		if !refuse(w, calls) {
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			s.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(front.Close)
-	return front.URL
-}
 
 // mined serves a receipt for each hash.
 func mined(t *testing.T) *server {
@@ -84,15 +63,16 @@ func TestTakesBatchesOfAnySize(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var sizes []int
-			url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+			s := mined(t)
+			s.refuse = func(w http.ResponseWriter, calls []request) bool {
 				sizes = append(sizes, len(calls))
 				if len(calls) <= row.most {
 					return false
 				}
 				row.refuse(w, calls)
 				return true
-			})
-			node := open(t, url)
+			}
+			node := open(t, s.URL)
 			for round := range 2 {
 				sizes = nil
 				got, err := node.Receipts(t.Context(), hashes(120))
@@ -134,15 +114,14 @@ func TestBacksOff(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			left := row.calls
-			url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
-				if left -= len(calls); left >= 0 {
-					return false
-				}
-				return row.busy(w, calls)
-			})
+			s := mined(t)
+			s.refuse = func(w http.ResponseWriter, calls []request) bool {
+				left -= len(calls)
+				return left < 0 && row.busy(w, calls)
+			}
 			var waits []time.Duration
 			now := time.Now()
-			node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+			node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
 				Wait: func(_ context.Context, d time.Duration) error {
 					waits, left, now = append(waits, d), row.calls, now.Add(d)
 					return nil
@@ -160,14 +139,15 @@ func TestBacksOff(t *testing.T) {
 // nothing of it. One that refuses every call is not busy.
 func TestABusyNode(t *testing.T) {
 	left, now := 3, time.Now()
-	url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+	s := mined(t)
+	s.refuse = func(w http.ResponseWriter, calls []request) bool {
 		if left -= len(calls); left < 0 {
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "slow down", http.StatusTooManyRequests)
 		}
 		return left < 0
-	})
-	node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }}))(t)
+	}
+	node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }}))(t)
 	_, err := node.Receipts(t.Context(), hashes(2)) // and the chain's id
 	must.OK(t, err)
 	for _, busy := range []bool{true, false} {
@@ -184,10 +164,9 @@ func TestABusyNode(t *testing.T) {
 func TestABatchThatFailsForAnotherReasonIsNotHalved(t *testing.T) {
 	for _, code := range []int{http.StatusUnauthorized, http.StatusBadGateway, http.StatusServiceUnavailable} {
 		requests := 0
-		url := inFront(t, mined(t), func(w http.ResponseWriter, _ []request) bool {
+		url := handle(t, func(w http.ResponseWriter, _ *http.Request) {
 			requests++
 			http.Error(w, "down", code)
-			return true
 		})
 		if _, err := open(t, url).Receipts(t.Context(), hashes(40)); err == nil || requests != 1 {
 			t.Errorf("HTTP %d: %v after %d requests, want one", code, err, requests)
@@ -201,15 +180,17 @@ const signedHash = "0xba515805c0291f3d72fb88628ee9fe2302b7b7c4c289d0a08b67615d65
 var signed, _ = hex.DecodeString("02f87c0180809a0100000000000000000000000000000000000000000000000000825208949d8a62f656a8d1615c1294fd71e9cfb3e4855a4f8080" +
 	"c001a07cf39756638260e0336166a7c6db683e7588de73d39df415b0420bf7cca17f40a040e9fd1207db0e23f75e786710960473fe77709f8fc7cee4a854318d5a60717f")
 
+// TestTakesNothingForAnAnswerThatIsNone, such as what any HTTP status but 200 comes with.
 func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
 	answer := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 	}
 	const gap, id = `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}}`, `{"jsonrpc":"2.0","id":1,"result":"0x14a34"}`
-	for _, row := range []struct {
+	type answered struct {
 		name    string
 		handler http.HandlerFunc
-	}{
+	}
+	rows := []answered{
 		{"another hash than the bytes have", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":"0x` + strings.Repeat("ab", 32) + `"}]`)},
 		{"a hash of null", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":null}]`)},
 		{"no answer to this call", answer(`[` + id + `]`)},
@@ -223,29 +204,23 @@ func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
 		{"a page", answer(`<html>nonce too low</html>`)},
 		{"half an answer", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}`)},
 		{"a hang-up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			if reply := open(t, handle(t, row.handler)).Send(t.Context(), signed); reply.Class != chain.Ambiguous || reply.Detail == "" {
-				t.Errorf("reply %+v, want ambiguous and why", reply)
-			}
-		})
 	}
-}
-
-func TestHTTPStatusesAreAmbiguousWhateverTheySay(t *testing.T) {
-	const body = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"intrinsic gas too low"}}`
 	for _, status := range []int{301, 307, 308, 400, 401, 403, 404, 408, 413, 425, 429, 500, 502, 503, 504, 520} {
-		reply := open(t, handle(t, func(w http.ResponseWriter, r *http.Request) {
+		rows = append(rows, answered{fmt.Sprint("HTTP ", status), func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
 				t.Errorf("HTTP %d: the redirect was followed", status)
 			}
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
-		})).Send(t.Context(), signed)
-		if reply.Class != chain.Ambiguous {
-			t.Errorf("HTTP %d: %+v, want ambiguous", status, reply)
-		}
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"intrinsic gas too low"}}`)
+		}})
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if reply := open(t, handle(t, row.handler)).Send(t.Context(), signed); reply.Class != chain.Ambiguous || reply.Detail == "" {
+				t.Errorf("reply %+v, want ambiguous and why", reply)
+			}
+		})
 	}
 }
 
@@ -268,7 +243,13 @@ func recorded() (all []said) {
 	return all
 }
 
+// TestClassifiesWhatClientsSay: every class has a recorded text.
 func TestClassifiesWhatClientsSay(t *testing.T) {
+	for _, class := range chain.Classes() {
+		if class != chain.Accepted && !slices.ContainsFunc(recorded(), func(s said) bool { return s.class == class }) {
+			t.Errorf("no recorded text of class %s", class)
+		}
+	}
 	for _, row := range recorded() {
 		t.Run(row.client+": "+row.words, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": always(failure(row.code, row.words))})
@@ -280,13 +261,5 @@ func TestClassifiesWhatClientsSay(t *testing.T) {
 				t.Errorf("detail %q does not say %s %q", got.Detail, row.code, row.words)
 			}
 		})
-	}
-}
-
-func TestEveryClassHasARecordedText(t *testing.T) {
-	for _, class := range chain.Classes() {
-		if class != chain.Accepted && !slices.ContainsFunc(recorded(), func(s said) bool { return s.class == class }) {
-			t.Errorf("no recorded text of class %s", class)
-		}
 	}
 }

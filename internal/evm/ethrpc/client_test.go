@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -130,65 +129,6 @@ func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
-// rates has forty clients ask the node for two minutes, each time for so many receipts, and
-// returns how many calls were refused for each that was answered, and how many were answered
-// a second: in the second minute. A node that forgets learns nothing from one time to the next.
-func (m *metered) rates(t *testing.T, each int, forgets bool) (refused, answered float64) {
-	synctest.Test(t, func(t *testing.T) {
-		open := func() *ethrpc.Node {
-			node, err := ethrpc.Open("http://node", ethrpc.Config{ChainID: 1, Transport: m, Log: slog.New(slog.DiscardHandler)})
-			must.OK(t, err)
-			return node
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		shared := open()
-		var clients sync.WaitGroup
-		for range 40 {
-			clients.Go(func() {
-				for ctx.Err() == nil {
-					node := shared
-					if forgets {
-						node = open()
-					}
-					if _, err := node.Receipts(ctx, make([]chain.Hash, each)); err != nil {
-						time.Sleep(500 * time.Millisecond)
-					}
-				}
-			})
-		}
-		time.Sleep(time.Minute)
-		m.mu.Lock()
-		m.answered, m.refused = 0, 0
-		m.mu.Unlock()
-		time.Sleep(time.Minute)
-		m.mu.Lock()
-		refused, answered = m.refused/m.answered, m.answered/60
-		m.mu.Unlock()
-		cancel()
-		clients.Wait()
-	})
-	return refused, answered
-}
-
-// TestRates: of a node that limits its rate fewer than one call in twenty is refused once the
-// rate is known, and not much less is answered than without knowing it.
-func TestRates(t *testing.T) {
-	for _, row := range []struct {
-		rate  float64
-		after string
-		each  int
-	}{{20, "1", 1}, {20, "0", 3}, {100, "1", 3}, {300, "0", 9}} {
-		learned, answered := (&metered{rate: row.rate, after: row.after}).rates(t, row.each, false)
-		forgotten, all := (&metered{rate: row.rate, after: row.after}).rates(t, row.each, true)
-		name := fmt.Sprintf("rate=%v/batch=%d/retry-after=%s", row.rate, row.each, row.after)
-		if learned > 0.05 || answered < 0.9*all {
-			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered,
-				forgotten, all)
-		}
-		t.Logf("%s: %.3f refused for each answered, without learning %.2f; %.2f of the answers", name, learned, forgotten, answered/all)
-	}
-}
-
 const chainID = 84532
 
 // A request is one JSON-RPC call as it came.
@@ -221,6 +161,8 @@ func failure(code, message string) raw {
 // A server is a node with a fixed answer for each method. It keeps the calls of each HTTP request.
 type server struct {
 	*httptest.Server
+	refuse func(w http.ResponseWriter, calls []request) bool // a gateway in front, which may answer instead; nil: none
+
 	mu       sync.Mutex
 	answers  map[string]func(request) raw
 	requests [][]string // methods, per HTTP request
@@ -253,6 +195,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		batch = []request{one}
+	}
+	if s.refuse != nil && s.refuse(w, batch) {
+		return
 	}
 	s.mu.Lock()
 	methods := make([]string, len(batch))

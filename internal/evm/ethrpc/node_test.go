@@ -15,11 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -101,13 +98,18 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 		"a page that quotes it":    url + path + "?apikey=status-fedcba98",
 		"a refused connection":     closed.URL + path + "?apikey=fedcba9876543210",
 		"a key of a few letters":   closed.URL + "/k3y",
+		"a transport's own words":  "http://unreachable.example" + path,
 		"a password":               strings.Replace(closed.URL, "://", "://someuser:hunter2222@", 1) + path,
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := open(t, base)
+			config := ethrpc.Config{ChainID: chainID}
+			if strings.Contains(base, "unreachable") {
+				config.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("cannot reach " + base) })
+			}
+			node := must.Get(ethrpc.Open(base, config))(t)
 			_, err := node.Estimate(t.Context(), chain.Call{})
-			if err == nil {
-				t.Fatal("no error")
+			if err == nil || config.Transport != nil && !strings.Contains(err.Error(), "cannot reach") {
+				t.Fatalf("%v, want the reason", err)
 			}
 			detail := node.Send(t.Context(), signed).Detail
 			for _, secret := range []string{"0123456789abcdef", "fedcba98", "hunter2", "someuser", "apikey=", "k3y"} {
@@ -118,16 +120,6 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
-	const url = "http://example.org/v2/0123456789abcdef"
-	unreachable := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("cannot reach " + url) })
-	node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: unreachable}))(t)
-	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") ||
-		!strings.Contains(err.Error(), "cannot reach") {
-		t.Errorf("%v, want the reason without the path", err)
 	}
 }
 
@@ -230,38 +222,6 @@ func ten() map[string]func(request) raw {
 		},
 		"eth_call":       always(result(`"0x` + strings.Repeat("0", 58) + `6acfc0"`)),
 		"eth_getBalance": always(result(`"0x400000000000000000"`)),
-	}
-}
-
-// TestReadsAnAccountAtOneBlock: all of it belongs to the head's block, though the
-// chain goes on meanwhile and the node makes the calls of a batch in any order.
-func TestReadsAnAccountAtOneBlock(t *testing.T) {
-	answers := ten()
-	asked := map[string]string{}
-	for method, answer := range answers {
-		answers[method] = func(r request) raw {
-			if at := r.arg(1); method != "eth_blockNumber" && at != "pending" {
-				asked[method] = at
-			}
-			return answer(r)
-		}
-	}
-	s := serve(t, answers)
-	node := open(t, s.URL)
-	want := chain.Account{
-		Head: chain.Head{Number: 10, Final: 8}, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: token.Units(1<<35).ScaleUp(1<<35, 1),
-	}
-	head := must.Get(node.Head(t.Context(), chain.ConfirmationRule{Depth: 2}))(t)
-	got := must.Get(node.Account(t.Context(), account, contract, head))(t)
-	if diff := cmp.Diff(want, got, exact); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	reads := []string{"eth_getTransactionCount", "eth_getTransactionCount", "eth_call", "eth_getBalance"}
-	if diff := cmp.Diff([][]string{{"eth_chainId", "eth_blockNumber"}, reads}, s.methods()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]string{"eth_getTransactionCount": "0xa", "eth_call": "0xa", "eth_getBalance": "0xa"}, asked); diff != "" {
-		t.Errorf("blocks (-want +got):\n%s", diff)
 	}
 }
 

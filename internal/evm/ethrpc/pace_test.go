@@ -19,11 +19,12 @@ import (
 
 // TestPaymentsGoFirst: a node answers twenty calls a second. Rounds ask for more, and payments make two calls each,
 // three to twelve a second. Payments do not fail and hardly wait while there are calls enough, and rounds keep a share.
+// Once the rate is known, the node refuses fewer than one call in twenty, and nine tenths of the rate are used.
 func TestPaymentsGoFirst(t *testing.T) {
-	for _, every := range []time.Duration{300 * time.Millisecond, 140 * time.Millisecond, 80 * time.Millisecond} {
+	for every, after := range map[time.Duration]string{300 * time.Millisecond: "0", 140 * time.Millisecond: "", 80 * time.Millisecond: ""} {
 		synctest.Test(t, func(t *testing.T) {
-			node := must.Get(ethrpc.Open("http://node", ethrpc.Config{ChainID: 1, Transport: &metered{rate: 20},
-				Log: slog.New(slog.DiscardHandler)}))(t)
+			quota := &metered{rate: 20, after: after}
+			node := must.Get(ethrpc.Open("http://node", ethrpc.Config{ChainID: 1, Transport: quota, Log: slog.New(slog.DiscardHandler)}))(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all, payments sync.WaitGroup
 			var mu sync.Mutex
@@ -47,6 +48,10 @@ func TestPaymentsGoFirst(t *testing.T) {
 			mu.Lock()
 			rounds, busy = 0, 0
 			mu.Unlock()
+			began := time.Now()
+			quota.mu.Lock()
+			quota.answered, quota.refused = 0, 0
+			quota.mu.Unlock()
 			for range int(time.Minute / every) {
 				time.Sleep(every)
 				payments.Go(func() {
@@ -63,7 +68,12 @@ func TestPaymentsGoFirst(t *testing.T) {
 				})
 			}
 			payments.Wait()
-			cancel()
+			quota.mu.Lock()
+			refused, used := quota.refused/quota.answered, quota.answered/time.Since(began).Seconds()/quota.rate
+			quota.mu.Unlock()
+			if cancel(); refused > 0.05 || used < 0.9 {
+				t.Errorf("a payment each %v: %.3f calls are refused for each answered, %.2f of the rate is used", every, refused, used)
+			}
 			all.Wait()
 			slices.Sort(took)
 			slow, enough := took[len(took)*95/100], every > 100*time.Millisecond
@@ -120,7 +130,8 @@ func TestARateIsNoSize(t *testing.T) {
 		`{"error":{"code":-32603,"message":"Internal error"}}`:                                               50,
 	} {
 		now, refused := time.Now(), false
-		url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+		s := mined(t)
+		s.refuse = func(w http.ResponseWriter, calls []request) bool {
 			if len(calls) < 100 || refused {
 				return false
 			}
@@ -131,8 +142,8 @@ func TestARateIsNoSize(t *testing.T) {
 				_, _ = io.WriteString(w, text)
 			}
 			return true
-		})
-		node := must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+		}
+		node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
 			Wait: func(_ context.Context, d time.Duration) error {
 				now = now.Add(d + time.Second)
 				return nil

@@ -229,23 +229,6 @@ func TestReadsTransactions(t *testing.T) {
 	}
 }
 
-// TestACountThatFallsProvesNothing, and neither does one that is too high everywhere.
-func TestACountThatFallsProvesNothing(t *testing.T) {
-	good := history{used: []uint64{10, 20, 30}, head: 100}
-	for _, last := range []string{`"0x0"`, `"0x3"`} {
-		answers := good.answers()
-		answers["eth_getTransactionCount"] = func(r request) raw {
-			if numberOf(r.arg(1)) == 50 {
-				return result(last)
-			}
-			return result(`"0x3"`)
-		}
-		if got, err := open(t, serve(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
-			t.Errorf("a last count of %s: TxAtNonce = %v, want an error", last, got)
-		}
-	}
-}
-
 // TestShowsSignatures: a transaction counts as signed if its sender's key has signed it for this chain.
 func TestShowsSignatures(t *testing.T) {
 	key := must.Get(crypto.GenerateKey())(t)

@@ -218,34 +218,3 @@ func TestCancelledIsNotMined(t *testing.T) {
 		t.Errorf("it is %s, events %v", is, w.events)
 	}
 }
-
-// TestReceiptsAreReadOnce: a payment costs one receipt, when its block is final, but for nonce 0: a node may
-// answer 0 because it does not know, or has pruned the final block's state. The payments end all the same.
-func TestReceiptsAreReadOnce(t *testing.T) {
-	const payments = 30
-	for name, test := range map[string]struct {
-		settled, ended uint64 // by the node's count, and by the tables
-		rounds, asked  int
-	}{
-		"final":  {payments, 0, 4, payments + 3},
-		"pruned": {1, 3, 1, payments - 3},
-	} {
-		w := newWorld(t, script{})
-		for n := range uint64(payments) {
-			p := w.commit(fmt.Sprint(n), minute)
-			if w.paid(p, p.TxHash); n < test.ended {
-				w.Must(w.Tables.DeletePendingTx(t.Context(), id, n))
-			}
-		}
-		for i := range test.rounds {
-			if w.final, w.settled = 4, 0; i == test.rounds-1 {
-				w.final, w.settled = 5, test.settled
-			}
-			_, err := w.round()
-			w.Must(err)
-		}
-		if left := len(w.pending()); left > 0 || int(w.asked.Load()) != test.asked {
-			t.Errorf("%s: %d are left, %d receipts were asked for, want %d", name, left, w.asked.Load(), test.asked)
-		}
-	}
-}

@@ -58,33 +58,6 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
-// TestGasInTheToken: where the token pays the gas, a payment and its bump tie up both in the token.
-func TestGasInTheToken(t *testing.T) {
-	w := newWorld(t, script{})
-	w.settler.GasUnit = 10
-	w.commit("a", 0)
-	w.reserve("b", 0)
-	w.topUp()
-	must.Get(w.round())(t)
-	if got, want := w.record().Balance, funds.Balance.Sub(token.Units(2*(100+21))); got != want {
-		t.Errorf("%s can be spent, want %s", got, want)
-	}
-	w = newWorld(t, script{})
-	w.settler.GasUnit, w.pooled, w.price = 10, 1, 21
-	w.commit("a", 4*minute)
-	must.Get(w.round())(t)
-	if tx := w.pending()[0]; len(tx.Hashes) != 2 || !tx.Gas.IsZero() || tx.Amount != token.Units(100+43) {
-		t.Errorf("the bump ties up %s and %s: %+v", tx.Amount, tx.Gas, tx)
-	}
-	w = newWorld(t, script{}) // at the fee limit, with a gas limit that the node calls too low
-	w.settler.GasUnit, w.settler.Own.FeeLimit, w.gas, w.reply = 10, token.Units(21), 30_000, chain.GasTooLow
-	w.commit("a", 4*minute)
-	must.Get(w.round())(t)
-	if tx := w.pending()[0]; len(tx.Hashes) != 2 || !tx.Gas.IsZero() || !token.Units(60_000).Less(tx.Amount) {
-		t.Errorf("the bump for more gas ties up %s and %s: %+v", tx.Amount, tx.Gas, tx)
-	}
-}
-
 // TestNoopBeyondTheWallet: if the wallet cannot pay a no-op's gas limit, a round signs it again
 // with a lower one. A no-op that needs that much gas waits for a top-up.
 func TestNoopBeyondTheWallet(t *testing.T) {

@@ -111,31 +111,14 @@ func situations() []situation {
 		calm("an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, committed),
 		calm("a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, busy),
 		calm("a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, committed),
-		calm("a reservation whose pending transaction is stored",
-			func(w *world) { w.unreleased(w.reserve("a", held), 0) }, committed),
 		calm("a reservation whose nonce has a no-op",
 			func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 },
 			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}),
-		calm("a reservation of a payment that has ended", func(w *world) {
-			p := w.unreleased(w.reserve("a", held), 0)
-			w.paid(p, p.TxHash)
-			w.Must(w.Tables.DeletePendingTx(ctx, id, 0))
-		}, report{Busy: true, Reservations: 1}),
 		calm("a reservation of a discarded payment", discarded, orphaned),
-		calm("a reservation of a payment of another wallet", func(w *world) {
-			p := w.reserve("a", held)
-			w.Must(w.Tables.Reassign(ctx, p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
-		}, orphaned),
 		calm("a reservation of a discarded payment whose key was used again", func(w *world) {
 			w.Must(w.Tables.Discard(ctx, w.reserve("a", held)))
 			w.prepare("a", second)
 		}, orphaned),
-		calm("a second reservation of a committed payment", func(w *world) {
-			p := w.commit("a", minute)
-			_, err := w.Tables.Reserve(ctx, wallet.Need{Wallet: id, Payment: p.ID, At: w.Now().Add(-held)})
-			w.Must(err)
-			w.pooled = 1
-		}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}),
 		{"an unreadable wallet", reserved, again("Wallet#1", store.ErrUnreadable), report{Unreadable: 1},
 			store.ErrUnreadable},
 		{"a reservation that a handler gives back meanwhile", discarded, again("Orphan#1", store.ErrChanged), busy,
@@ -176,8 +159,6 @@ func situations() []situation {
 		calm("a transaction that waits too long",
 			func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 },
 			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}),
-		calm("and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 },
-			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}),
 		calm("a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 },
 			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}),
 		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
@@ -213,8 +194,6 @@ func situations() []situation {
 			return nil
 		}}, waiting, nil},
 		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
-		calm("the lowest nonce is not the next to be mined",
-			func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, waiting),
 		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := made(w)
@@ -242,23 +221,8 @@ func situations() []situation {
 		calm("a block that is not final", func(w *world) { paid(w); w.final = 4 }, pending),
 		calm("a payment while one of two nodes is down",
 			func(w *world) { paid(w); w.second().down = porttest.ErrBroken }, undecided),
-		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() },
-			breaks("Receipts#2"), undecided, nil},
 		calm("a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 },
 			pending),
-		calm("a no-op while one of two nodes is down",
-			func(w *world) { usedUp(w); w.second().down = porttest.ErrBroken }, undecided),
-		calm("a payment on which two nodes differ", func(w *world) {
-			paid(w)
-			r := w.receipts[made(w).TxHash]
-			r.Succeeded = false
-			w.second().receipts[r.Tx] = r
-		}, undecided),
-		calm("a payment while one of two nodes has another final block", func(w *world) {
-			paid(w)
-			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
-			w.second().fork = 4
-		}, undecided),
 		calm("a nonce that was used while one of two nodes has another final block", func(w *world) {
 			used(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
@@ -277,16 +241,11 @@ func situations() []situation {
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
 		{"an end that another run stores", paid,
 			script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
-		calm("an end that another run has stored", func(w *world) { paid(w); confirm(w) }, report{}),
 		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), pending, store.ErrChanged},
 
-		calm("a nonce that was used, and no node says by what", func(w *world) { used(w); w.atNonce = chain.Hash{} },
-			undecided),
 		calm("a nonce that was used by an attempt without a receipt",
 			func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, undecided),
 		calm("a nonce that a stranger used", used, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
-		calm("a nonce that a bump used that the tables have lost",
-			func(w *world) { used(w); w.atNonce = chain.Hash{0xfc} }, undecided),
 		calm("a nonce that a no-op used, where none of a lost recovery reaches",
 			func(w *world) { used(w); w.atNonce = nothing },
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
@@ -315,22 +274,10 @@ func situations() []situation {
 		calm("transactions that no reservation explains", ahead,
 			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}),
 		calm("and one node of two counts them", func(w *world) { w.second(); w.mined = 2 }, report{Suspect: 1}),
-		calm("and the other answers nothing", func(w *world) { w.second().down = porttest.ErrBroken; w.mined = 2 },
-			report{Suspect: 1}),
-		calm("and what the other has is sent again", func(w *world) { sent(w); w.second(); w.mined = 2 },
-			report{Busy: true, Suspect: 1, Undecided: 1, Resent: 1, Pending: 1, Oldest: minute}),
-		calm("and the other counts fewer", func(w *world) { w.mined = 1; w.second(); w.mined = 2 },
-			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}),
-		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken),
-			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
 		{"and there are no settings", unruled(ahead), nil, report{Unruled: 1, Suspect: 1}, settings.ErrDamaged},
 		calm("no-ops that a lost recovery has signed", noops(nothing, 2), report{Busy: true, Noops: 2, Pending: 2}),
 		calm("no-ops beyond those of a lost recovery", noops(nothing, 1), filled),
 		calm("transfers where no-ops of a lost recovery may be", noops(stranger, 2), filled),
-		{"and the node does not say which they are", noops(nothing, 2),
-			breaks("TxAtNonce#1", "TxAtNonce#2", "TxAtNonce#3"), filled, nil},
-		{"and the node does not give them", noops(nothing, 2),
-			breaks("Transactions#1", "Transactions#2", "Transactions#3"), filled, nil},
 		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
@@ -338,8 +285,6 @@ func situations() []situation {
 			nil},
 		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
 			again("Payment#1", store.ErrUnreadable), busy, nil},
-		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
-			again("Payment#1", store.ErrNotFound), busy, nil},
 
 		calm("a reservation without settings", unruled(reserved),
 			report{Busy: true, Unruled: 1, Reservations: 1, Pending: 1}),
@@ -354,8 +299,6 @@ func situations() []situation {
 		calm("a claim that may be of a clock a little ahead", func(w *world) { sent(w); w.claim("other", 20*second) },
 			report{ClaimedElsewhere: true}),
 		calm("a claim of a wrong clock", func(w *world) { sent(w); w.claim("other", 20*second+1) }, pending),
-		{"a reservation before the claim ended", paid,
-			script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }}, goesOn, nil},
 		{"a claim that may not have ended", paid, breaks("Claim#2"), goesOn, porttest.ErrBroken},
 		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"), goesOn, porttest.ErrBroken},
 		calm("a paused wallet", func(w *world) { sent(w); w.Must(w.Tables.Pause(ctx, id, "by hand")) },

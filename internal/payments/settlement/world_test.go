@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,7 +59,6 @@ type world struct {
 	made   []payment.ID
 	events []webhook.Event // published, in order
 	named  bool            // the merchant wants payment.mined
-	asked  atomic.Int64    // receipts requested
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -325,7 +323,6 @@ func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) {
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
 	once := map[chain.Hash]bool{}
-	w.asked.Add(int64(len(hashes)))
 	for _, h := range hashes {
 		if once[h] {
 			w.T.Errorf("the receipt of %s is asked for twice", h)
