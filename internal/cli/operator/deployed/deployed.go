@@ -79,7 +79,7 @@ type Tables struct {
 type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain; 0: the first rail's
+	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain
 	PutRPC(ctx context.Context, chainID uint64, urls []string) error    // in place of the chain's
 	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)     // wallets with a stored key
 	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
@@ -200,11 +200,7 @@ func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, e
 // Nodes opens the nodes of the rail, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	all, err := d.RPC(ctx)
-	urls, named := all[d.ChainID]
-	if !named && d.Number <= 1 {
-		urls = all[0]
-	}
-	if err == nil && len(urls) == 0 {
+	if urls = all[d.ChainID]; err == nil && len(urls) == 0 {
 		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
 	if err == nil {
