@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // defaultOverlap is the time for which a rotated key works when the caller names none.
@@ -123,11 +124,6 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// Days knows the charges to daily limits; store.DailyLimits does.
-type Days interface {
-	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
-}
-
 // ownKey is the body of GET /api-keys/self.
 type ownKey struct {
 	apikey.Public
@@ -139,7 +135,7 @@ type ownKey struct {
 }
 
 // GetOwnAPIKey serves GET /api-keys/self.
-func GetOwnAPIKey(keys *apikey.Registry, days Days, now func() time.Time) Endpoint {
+func GetOwnAPIKey(keys *apikey.Registry, days store.DailyLimits, now func() time.Time) Endpoint {
 	return endpoint("GetOwnAPIKey", func(c *call) (answer, error) {
 		k, err := keys.Asking(c.Context(), c.caller)
 		if err != nil {
@@ -158,7 +154,7 @@ func GetOwnAPIKey(keys *apikey.Registry, days Days, now func() time.Time) Endpoi
 				own.UsedToday.Count = &count
 			}
 		}
-		return answer{status: http.StatusOK, body: own}, nil
+		return ok(own, nil)
 	})
 }
 

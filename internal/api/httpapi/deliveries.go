@@ -68,22 +68,12 @@ type Deliveries interface {
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
-		o, id := ownerOf(c.caller), c.params["id"]
-		at, err := c.page(deliveryList+id, filters{Status: c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
-			string(webhook.Exhausted), string(webhook.Cancelled))})
-		if err != nil {
-			return answer{}, err
-		}
-		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
-		if err != nil {
-			return answer{}, err
-		}
-		views := make([]deliveryBody, len(page))
-		for i, d := range page {
-			views[i] = deliveryBodyOf(d)
-		}
-		return answer{status: http.StatusOK, body: pageAt(c, deliveryList+id, at, page, views, position{ID: next},
-			func(d webhook.Delivery) position { return position{ID: d.Delivery} })}, nil
+		id, status := c.params["id"], c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
+			string(webhook.Exhausted), string(webhook.Cancelled))
+		return ok(paged(c, deliveryList+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
+			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
+			return page, position{ID: next}, err
+		}, each(deliveryBodyOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
 	})
 }
 
@@ -111,9 +101,9 @@ func ResendFailed(log Deliveries, now func() time.Time) Endpoint {
 		if errors.Is(err, webhook.ErrTooMany) {
 			err = invalids{{"datetime_range", []any{"body", "since"}, "Too many deliveries were made since then: name a later time"}}
 		}
-		return answer{status: http.StatusOK, body: struct {
+		return ok(struct {
 			Count   int  `json:"count"`
 			HasMore bool `json:"has_more"`
-		}{count, more}}, err
+		}{count, more}, err)
 	})
 }
