@@ -187,12 +187,6 @@ func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, text := Rows(keys)
-	return d.Show(rows, text)
-}
-
-// Rows returns keys as they are shown, in JSON and as text.
-func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 	rows := []apikey.Public{}
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
@@ -201,7 +195,7 @@ func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
 			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
-	return rows, b.String()
+	return d.Show(rows, b.String())
 }
 
 const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
