@@ -45,9 +45,9 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and
-// of the version, which names the function too, so that a canary sees the new one's: answers of 500, and payments left half way.
-// Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
+// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and of
+// the version, which names the function too, so that a canary sees the new one's: answers of 500, and payments left
+// half way. Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e

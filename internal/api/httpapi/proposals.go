@@ -158,8 +158,8 @@ func CancelProposal(proposals Proposer, wallets WalletFinder) Endpoint {
 	})
 }
 
-// Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required. Anything
-// else has no code: it holds only for now.
+// Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required.
+// Anything else has no code: it holds only for now.
 func Explain(err error) proposal.Refusal {
 	var r proposal.Refusal
 	if entry, ok := errors.AsType[*chain.EntryError](err); ok {

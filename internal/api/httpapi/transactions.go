@@ -44,8 +44,8 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// ListTransactions serves GET /transactions: a page of the history, which may lag a little behind writes, or the payment
-// under a key.
+// ListTransactions serves GET /transactions: a page of the history, which may lag a little behind writes, or the
+// payment under a key.
 func ListTransactions(payments store.Store, assets Assets) Endpoint {
 	return endpoint("ListTransactions", func(c *call) (answer, error) {
 		sent, err := readFilters(c, assets)

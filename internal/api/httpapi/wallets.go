@@ -40,8 +40,8 @@ func ListWallets(assets Assets, nodes Nodes, wallets store.Store) Endpoint {
 	})
 }
 
-// viewOf reads a wallet's record and what it has promised before the nodes: a payment that is mined in between counts once
-// or not at all.
+// viewOf reads a wallet's record and what it has promised before the nodes: a payment that is mined in between counts
+// once or not at all.
 func viewOf(ctx context.Context, a stack.Asset, r wallet.Registration, nodes Nodes, wallets store.Store) (v walletView, err error) {
 	v = walletView{Address: r.Address, Asset: a.Coin().String(), Status: "paused"}
 	w, err := wallets.Wallet(ctx, r.ID)

@@ -34,8 +34,8 @@ func Open(env *boot.Env) Nodes {
 // Of returns the nodes of a rail's chain. Rails of one chain share them.
 func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID} }
 
-// Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that the
-// tables lost. It returns none if the secret has no value.
+// Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that
+// the tables lost. It returns none if the secret has no value.
 func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
 	l, err := n.secret.Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {

@@ -78,8 +78,8 @@ type Grant struct {
 	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
 	// Above it the key pays from an approved proposal only; zero: no such amount.
 	ApproveAbove token.Amount
-	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key: none
-	// approves another's proposals.
+	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key:
+	// none approves another's proposals.
 	Root string
 }
 

@@ -169,8 +169,8 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the command
-// of another operator may be about to register it.
+// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the
+// command of another operator may be about to register it.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys an interrupted command has stored, and not registered.

@@ -51,8 +51,8 @@ func registry(d *deployed.Deployment) *apikey.Registry {
 
 var merchantID = regexp.MustCompile("^mer_[0-9A-Za-z]{16}$")
 
-// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables have
-// lost every key of the merchant, name must be the merchant's name.
+// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables
+// have lost every key of the merchant, name must be the merchant's name.
 func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) (apikey.Key, error) {
 	keys, err := d.KeysOf(ctx, merchant)
 	switch {

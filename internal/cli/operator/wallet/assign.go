@@ -92,8 +92,8 @@ func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (non
 		}), nil
 }
 
-// idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is assigned
-// already may have payments under way.
+// idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is
+// assigned already may have payments under way.
 func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w wallet.Wallet, holds string, err error) {
 	if r.State != wallet.Assigned {
 		err = settled(ctx, d, r, nil)

@@ -56,8 +56,8 @@ type walletCreate struct {
 	Merchant string `placeholder:"mer_…" help:"The merchant whose payments alone the wallet makes."`
 }
 
-// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the next command registers
-// the wallet of the stored key too, as draining: it may be a merchant's, or from tables that were lost.
+// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the next command
+// registers the wallet of the stored key too, as draining: it may be a merchant's, or from tables that were lost.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		if _, err := d.KeysOf(ctx, c.Merchant); err != nil {
