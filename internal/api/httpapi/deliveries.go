@@ -10,7 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-type deliveryBody struct {
+// A Delivery is a delivery as its merchant sees it.
+type Delivery struct {
 	ID            string                 `json:"id"`
 	EventID       string                 `json:"event_id"`
 	EventType     string                 `json:"event_type"`
@@ -28,8 +29,9 @@ type attemptBody struct {
 	ResponseBody *string      `json:"response_body"`
 }
 
-func deliveryBodyOf(d webhook.Delivery) deliveryBody {
-	body := deliveryBody{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
+// DeliveryOf returns a delivery as its merchant sees it.
+func DeliveryOf(d webhook.Delivery) Delivery {
+	body := Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
 		[]attemptBody{}}
 	for _, a := range d.Attempts {
 		body.Attempts = append(body.Attempts, attemptBodyOf(a))
@@ -73,7 +75,7 @@ func ListDeliveries(log Deliveries) Endpoint {
 		return ok(paged(c, deliveryList+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
 			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
 			return page, position{ID: next}, err
-		}, each(deliveryBodyOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
+		}, each(DeliveryOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
 	})
 }
 
@@ -83,7 +85,7 @@ const deliveryList = "deliveries 1 "
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(log Deliveries) Endpoint {
 	return action("ResendDelivery", func(c *call, _ *form) (answer, error) {
-		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
+		return reply(http.StatusOK, DeliveryOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
 	})
 }
 
