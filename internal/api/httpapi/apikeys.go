@@ -173,16 +173,18 @@ func created(events Announcer) apikey.Announce {
 func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
-			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
-			Count: f.count("daily_count", apikey.MaxCount), Above: f.limit("approve_above"), Life: f.life(),
-			Book: f.choice("recipients", "any", "book") == "book", Guard: f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard),
+			Label: f.label(), Scopes: f.scopes(), Limits: apikey.Grant{Maximum: f.limit("max_amount"),
+				Daily:        apikey.Limit{Amount: f.limit("daily_amount"), Count: f.count("daily_count", apikey.MaxCount)},
+				ApproveAbove: f.limit("approve_above")}, Life: f.life(),
 		}
-		if _, ok := f.given("asset"); ok || r.HasAmounts() {
+		r.Limits.Book = f.choice("recipients", "any", "book") == "book"
+		r.Limits.Guard = f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard)
+		if _, ok := f.given("asset"); ok || r.Limits.HasAmounts() {
 			all, err := assets.read(c.Context())
 			if err != nil {
 				return answer{}, err
 			}
-			r.Asset = f.asset(all).Coin()
+			r.Limits.Asset = f.asset(all).Coin()
 		}
 		if r.Check() != nil {
 			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")

@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -97,10 +98,15 @@ func (g Grant) limited() bool {
 		!g.ApproveAbove.IsZero()
 }
 
+// HasAmounts reports whether g limits amounts, which are of one asset.
+func (g Grant) HasAmounts() bool {
+	return cmp.Or(g.Maximum, g.Daily.Amount, g.ApproveAbove) != token.Amount{}
+}
+
 // Pays reports whether a key with g pays an asset of a stack with that default.
 func (g Grant) Pays(asset, standard token.Coin) bool {
 	only := g.Asset
-	if only == (token.Coin{}) && (!g.Maximum.IsZero() || !g.Daily.Amount.IsZero() || !g.ApproveAbove.IsZero()) {
+	if only == (token.Coin{}) && g.HasAmounts() {
 		only = standard
 	}
 	return only == (token.Coin{}) || only == asset

@@ -39,18 +39,18 @@ func TestKeyRequests(t *testing.T) {
 	all.ExpiresAt = noon.Add(time.Hour)
 	manager.Scopes = apikey.ScopesOf(apikey.Keys)
 	keys, pays := []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, []apikey.Scope{apikey.PaymentsWrite}
-	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}, {Asset: euro},
-		{Above: token.Units(1)}}
-	for _, r := range limited {
+	limited := []apikey.Grant{{Maximum: token.Units(1)}, {Daily: apikey.Limit{Amount: token.Units(1)}},
+		{Daily: apikey.Limit{Key: "key_x", Count: 1}, Root: "key_x"}, {Book: true}, {Asset: euro}, {ApproveAbove: token.Units(1)}, {Guard: 60}}
+	for _, want := range limited {
+		r := apikey.KeyRequest{Limits: want}
 		k, err := issued(t, registry, all, r)
-		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients,
+		want.Root, want.Scopes = "", apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients,
 			apikey.PaymentsPropose, apikey.PaymentsApprove)
-		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount ||
-			k.Daily.Count != r.Count || k.Book != r.Book || k.Asset != r.Asset {
-			t.Errorf("%+v makes %+v, %v", r, k, err)
+		if want.Daily != (apikey.Limit{}) {
+			want.Daily.Key = k.ID
 		}
-		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
-			t.Errorf("%+v counts for %q", r, k.Daily.Key)
+		if err != nil || k.Grant != want {
+			t.Errorf("%+v makes %+v, %v", r, k, err)
 		}
 		if _, err := issued(t, registry, manager, r); !errors.Is(err, apikey.ErrNoScope) {
 			t.Errorf("%+v by a key for keys alone: %v", r, err)

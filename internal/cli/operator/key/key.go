@@ -98,15 +98,15 @@ type restrictions struct {
 // request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
-		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
-		Guard: uint64(r.RepeatGuard / time.Second), Above: r.ApproveAbove,
+		Label: r.Label, Life: r.ExpiresIn, Limits: apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount,
+			Count: r.DailyCount}, Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove},
 	}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
-	if request.HasAmounts() || r.Asset != "" {
+	if request.Limits.HasAmounts() || r.Asset != "" {
 		var err error
-		if request.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
+		if request.Limits.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
 			return request, err
 		}
 	}
