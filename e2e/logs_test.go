@@ -87,7 +87,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 
 	wallets := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
-		Name: aws.String("DeadNode"), SecretString: aws.String(`{"urls":["http://127.0.0.1:1/v3/` + provider + `"]}`),
+		Name: aws.String("DeadNode"), SecretString: aws.String(fmt.Sprintf(`{"%d":{"urls":["http://127.0.0.1:1/v3/%s"]}}`, s.Chain.ID(), provider)),
 	})
 	must.OK(t, err)
 	logs := ""

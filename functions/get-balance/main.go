@@ -20,11 +20,7 @@ func main() { meterenv.HTTP(wire) }
 func wire(env *boot.Env) httpapi.Endpoint {
 	assets, chains := railenv.Assets(env), chainenv.Open(env)
 	nodes := func(ctx context.Context, c token.Coin) (chain.Nodes, error) {
-		all, err := assets(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return chains.Of(stack.Config{ChainID: c.ChainID, Further: len(all) == 0 || c.ChainID != all[0].ChainID}).Nodes(ctx)
+		return chains.Of(stack.Config{ChainID: c.ChainID}).Nodes(ctx)
 	}
 	return httpapi.GetBalance(assets, nodes).
 		With(httpapi.ListWallets(assets, nodes, dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))))

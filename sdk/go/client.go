@@ -171,9 +171,8 @@ func (k *call) pause(d time.Duration) bool {
 
 func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err())} }
 
-// ask returns the answer to a request. It repeats payments and reads until an answer settles them,
-// and other requests only after an answer that nothing was started. settle judges a payment's
-// *Refused.
+// ask returns the answer to a request. It repeats payments and reads until an answer settles them, and other requests
+// only after an answer that nothing was started. settle judges a payment's *Refused.
 func ask[T any](k *call, method, path string, body any) (none T, err error) {
 	text, err := json.Marshal(body)
 	if !urls.MatchString(k.URL) {
@@ -277,8 +276,8 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch, option
 	return c.pay(ctx, intent, batch, batch, options)
 }
 
-// Propose proposes the payment of an intent, for another key to approve or for a later time, and repeats that as Pay does.
-// Pay and Propose share their intents: one of them pays. A *Refused concerns the requests of this call alone.
+// Propose proposes the payment of an intent, for another key to approve or for a later time, and repeats that as Pay
+// does. Pay and Propose share their intents: one of them pays. A *Refused concerns the requests of this call alone.
 func (c *Client) Propose(ctx context.Context, intent string, asked CreateProposalRequest) (Proposal, error) {
 	key, err := Key(intent)
 	if err != nil {
@@ -408,8 +407,8 @@ func (k *call) stamp(method string) string {
 func (k *call) of() attempts { return k.open.note(k.key, func(*attempts) {}) }
 
 // prove repeats a refused payment with a time that has passed. It settles the refusal once such a request has expired
-// that began after a Date later than every Remit-Not-After of the intent and the grace. Else it returns a newer refusal,
-// or the refusal if the deadline comes first.
+// that began after a Date later than every Remit-Not-After of the intent and the grace. Else it returns a newer
+// refusal, or the refusal if the deadline comes first.
 func (k *call) prove(refusal *Refused, body any) (made Payment, err error) {
 	k.past = true
 	for seen := int64(0); ; seen = k.open.date(k.last) {

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // defaultOverlap is the time for which a rotated key works when the caller names none.
@@ -123,11 +124,6 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// Days knows the charges to daily limits; store.DailyLimits does.
-type Days interface {
-	Charged(ctx context.Context, merchant, mode, key string, at time.Time) (amount token.Amount, count uint64, err error)
-}
-
 // ownKey is the body of GET /api-keys/self.
 type ownKey struct {
 	apikey.Public
@@ -139,7 +135,7 @@ type ownKey struct {
 }
 
 // GetOwnAPIKey serves GET /api-keys/self.
-func GetOwnAPIKey(keys *apikey.Registry, days Days, now func() time.Time) Endpoint {
+func GetOwnAPIKey(keys *apikey.Registry, days store.DailyLimits, now func() time.Time) Endpoint {
 	return endpoint("GetOwnAPIKey", func(c *call) (answer, error) {
 		k, err := keys.Asking(c.Context(), c.caller)
 		if err != nil {
@@ -158,7 +154,7 @@ func GetOwnAPIKey(keys *apikey.Registry, days Days, now func() time.Time) Endpoi
 				own.UsedToday.Count = &count
 			}
 		}
-		return answer{status: http.StatusOK, body: own}, nil
+		return ok(own, nil)
 	})
 }
 
@@ -177,16 +173,18 @@ func created(events Announcer) apikey.Announce {
 func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
-			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
-			Count: f.count("daily_count", apikey.MaxCount), Above: f.limit("approve_above"), Life: f.life(),
-			Book: f.choice("recipients", "any", "book") == "book", Guard: f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard),
+			Label: f.label(), Scopes: f.scopes(), Limits: apikey.Grant{Maximum: f.limit("max_amount"),
+				Daily:        apikey.Limit{Amount: f.limit("daily_amount"), Count: f.count("daily_count", apikey.MaxCount)},
+				ApproveAbove: f.limit("approve_above")}, Life: f.life(),
 		}
-		if _, ok := f.given("asset"); ok || r.HasAmounts() {
+		r.Limits.Book = f.choice("recipients", "any", "book") == "book"
+		r.Limits.Guard = f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard)
+		if _, ok := f.given("asset"); ok || r.Limits.HasAmounts() {
 			all, err := assets.read(c.Context())
 			if err != nil {
 				return answer{}, err
 			}
-			r.Asset = f.asset(all).Coin()
+			r.Limits.Asset = f.asset(all).Coin()
 		}
 		if r.Check() != nil {
 			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")

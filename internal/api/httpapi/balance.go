@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -47,13 +46,10 @@ func GetBalance(assets Assets, nodes Nodes) Endpoint {
 			asset = all[0]
 		}
 		account, err := accountOf(c.Context(), nodes, address, asset.Coin())
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: balance{
+		return ok(balance{
 			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(), Asset: asset.Coin().String(),
 			Token: asset.Token.Symbol, Decimals: asset.Token.Decimals, Network: asset.Network, BlockNumber: account.Number,
-		}}, nil
+		}, err)
 	})
 }
 

@@ -75,18 +75,28 @@ type listPage[V any] struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// pageAt returns the page at a cursor: the views of items as far as they fit into an answer. The list goes on behind
-// next, unless that is zero, or behind the last item that fits.
-func pageAt[T, V any](c *call, kind string, at cursor, items []T, views []V, next position, of func(T) position) listPage[V] {
+// paged returns the page of a list that a request asks for: as many views of the items as fit into an answer. read
+// returns the items at a cursor and the position behind them, zero at the end of the list; of is that of an item.
+func paged[T, V any](c *call, kind string, sent filters, read func(cursor) ([]T, position, error), show func([]T) []V,
+	of func(T) position) (list listPage[V], err error) {
+	at, err := c.page(kind, sent)
+	if err != nil {
+		return list, err
+	}
+	items, next, err := read(at)
+	if err != nil {
+		return list, err
+	}
+	views := show(items)
 	if n := fitting(views); n < len(views) {
 		views, next = views[:n], of(items[n-1])
 	}
-	list := listPage[V]{Data: views, HasMore: next != position{}}
+	list = listPage[V]{Data: views, HasMore: next != position{}}
 	if list.HasMore {
 		at.position = next
 		list.NextCursor = new(encodeCursor(kind, c.caller, at))
 	}
-	return list
+	return list, nil
 }
 
 func encodeCursor(kind string, p apikey.Principal, c cursor) string {

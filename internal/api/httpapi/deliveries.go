@@ -10,7 +10,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 )
 
-type deliveryBody struct {
+// A Delivery is a delivery as its merchant sees it.
+type Delivery struct {
 	ID            string                 `json:"id"`
 	EventID       string                 `json:"event_id"`
 	EventType     string                 `json:"event_type"`
@@ -28,8 +29,9 @@ type attemptBody struct {
 	ResponseBody *string      `json:"response_body"`
 }
 
-func deliveryBodyOf(d webhook.Delivery) deliveryBody {
-	body := deliveryBody{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
+// DeliveryOf returns a delivery as its merchant sees it.
+func DeliveryOf(d webhook.Delivery) Delivery {
+	body := Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
 		[]attemptBody{}}
 	for _, a := range d.Attempts {
 		body.Attempts = append(body.Attempts, attemptBodyOf(a))
@@ -68,22 +70,12 @@ type Deliveries interface {
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
 func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
-		o, id := ownerOf(c.caller), c.params["id"]
-		at, err := c.page(deliveryList+id, filters{Status: c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
-			string(webhook.Exhausted), string(webhook.Cancelled))})
-		if err != nil {
-			return answer{}, err
-		}
-		page, next, err := log.Page(c.Context(), o, id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
-		if err != nil {
-			return answer{}, err
-		}
-		views := make([]deliveryBody, len(page))
-		for i, d := range page {
-			views[i] = deliveryBodyOf(d)
-		}
-		return answer{status: http.StatusOK, body: pageAt(c, deliveryList+id, at, page, views, position{ID: next},
-			func(d webhook.Delivery) position { return position{ID: d.Delivery} })}, nil
+		id, status := c.params["id"], c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
+			string(webhook.Exhausted), string(webhook.Cancelled))
+		return ok(paged(c, deliveryList+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
+			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
+			return page, position{ID: next}, err
+		}, each(DeliveryOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
 	})
 }
 
@@ -93,7 +85,7 @@ const deliveryList = "deliveries 1 "
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(log Deliveries) Endpoint {
 	return action("ResendDelivery", func(c *call, _ *form) (answer, error) {
-		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
+		return reply(http.StatusOK, DeliveryOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
 	})
 }
 
@@ -111,9 +103,9 @@ func ResendFailed(log Deliveries, now func() time.Time) Endpoint {
 		if errors.Is(err, webhook.ErrTooMany) {
 			err = invalids{{"datetime_range", []any{"body", "since"}, "Too many deliveries were made since then: name a later time"}}
 		}
-		return answer{status: http.StatusOK, body: struct {
+		return ok(struct {
 			Count   int  `json:"count"`
 			HasMore bool `json:"has_more"`
-		}{count, more}}, err
+		}{count, more}, err)
 	})
 }

@@ -45,9 +45,9 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and
-// of the version, which names the function too, so that a canary sees the new one's: answers of 500, and payments left half way.
-// Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
+// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and of
+// the version, which names the function too, so that a canary sees the new one's: answers of 500, and payments left
+// half way. Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -157,18 +157,28 @@ func reply[T, V any](status int, view func(T) V) func(T, error) (answer, error) 
 	}
 }
 
-// listing is reply for a list: {"data":[…]}, never null.
+// ok answers 200 with a body, or with its error.
+func ok[T any](body T, err error) (answer, error) {
+	return answer{status: http.StatusOK, body: body}, err
+}
+
+// each returns a function that views a list, which is never null.
+func each[T, V any](view func(T) V) func([]T) []V {
+	return func(items []T) []V {
+		views := make([]V, len(items))
+		for i, item := range items {
+			views[i] = view(item)
+		}
+		return views
+	}
+}
+
+// listing is reply for a list: {"data":[…]}.
 func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
 	type list struct {
 		Data []V `json:"data"`
 	}
-	return reply(http.StatusOK, func(items []T) list {
-		l := list{make([]V, len(items))}
-		for i, item := range items {
-			l.Data[i] = view(item)
-		}
-		return l
-	})
+	return reply(http.StatusOK, func(items []T) list { return list{each(view)(items)} })
 }
 
 // A page is a body that is not JSON.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	_ "embed"
-	"net/http"
 )
 
 // Description is openapi.yaml, the one description of this API.
@@ -14,21 +13,20 @@ var Description []byte
 // Docs serves GET /docs, on local stacks only: html is the whole explorer.
 func Docs(html []byte) Endpoint {
 	return endpoint("Docs", func(*call) (answer, error) {
-		return answer{status: http.StatusOK, body: page{"text/html; charset=utf-8", "no-cache", html}}, nil
+		return ok(page{"text/html; charset=utf-8", "no-cache", html}, nil)
 	})
 }
 
 // OpenAPI serves GET /openapi.json, on local stacks only: json is Description in JSON, with the server's own URL.
 func OpenAPI(json []byte) Endpoint {
 	return endpoint("OpenAPI", func(*call) (answer, error) {
-		return answer{status: http.StatusOK, body: page{"application/json", "no-store", json}}, nil
+		return ok(page{"application/json", "no-store", json}, nil)
 	})
 }
 
 // Sandbox serves GET /sandbox, on local stacks only. facts returns its body, which openapi.yaml describes.
 func Sandbox(facts func(context.Context) (any, error)) Endpoint {
 	return endpoint("Sandbox", func(c *call) (answer, error) {
-		body, err := facts(c.Context())
-		return answer{status: http.StatusOK, body: body}, err
+		return ok(facts(c.Context()))
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A WalletFinder finds the wallets that pay; every store.Wallets is one.
+// A WalletFinder finds the wallets that pay; every store.Store is one.
 type WalletFinder interface {
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 }

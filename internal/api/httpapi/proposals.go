@@ -107,30 +107,24 @@ func ListProposals(payments store.Store) Endpoint {
 				q.refuse("created_by", "key_id_invalid", "Must be the id of a key")
 			}
 		}
-		at, err := c.page(proposalList, sent)
-		if err != nil {
-			return answer{}, err
-		}
-		f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status, By: at.By,
-			Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
-		var page []proposal.Proposal
-		var next store.Position
-		if at.Key == "" {
-			page, next, err = payments.ListProposals(c.Context(), f)
-		} else {
-			var p proposal.Proposal
-			p, err = payments.Proposal(c.Context(), payment.KeyID(f.Merchant, f.Mode, at.Key))
+		return ok(paged(c, proposalList, sent, func(at cursor) (page []proposal.Proposal, next position, err error) {
+			f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status, By: at.By,
+				Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+			if at.Key == "" {
+				page, next, err := payments.ListProposals(c.Context(), f)
+				return page, positionOf(next.CreatedAt, next.ID), err
+			}
+			p, err := payments.Proposal(c.Context(), payment.KeyID(f.Merchant, f.Mode, at.Key))
 			if errors.Is(err, store.ErrNotFound) {
-				err = nil
+				return nil, next, nil
 			} else if p.Payment.Proposal && f.Matches(p) {
 				page = append(page, p)
 			}
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: pageAt(c, proposalList, at, page, proposalsShown(c.Context(), payments, page...),
-			positionOf(next.CreatedAt, next.ID), func(p proposal.Proposal) position { return positionOf(p.CreatedAt, p.Payment.ID) })}, nil
+			return page, next, err
+		}, func(page []proposal.Proposal) []proposal.Public {
+			return proposalsShown(c.Context(), payments, page...)
+		},
+			func(p proposal.Proposal) position { return positionOf(p.CreatedAt, p.Payment.ID) }))
 	})
 }
 
@@ -164,8 +158,8 @@ func CancelProposal(proposals Proposer, wallets WalletFinder) Endpoint {
 	})
 }
 
-// Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required. Anything
-// else has no code: it holds only for now.
+// Explain returns why a release was refused, as merchants read it: as a 400 of a payment, or approval_required.
+// Anything else has no code: it holds only for now.
 func Explain(err error) proposal.Refusal {
 	var r proposal.Refusal
 	if entry, ok := errors.AsType[*chain.EntryError](err); ok {

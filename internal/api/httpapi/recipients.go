@@ -84,26 +84,16 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 // ListRecipients serves GET /recipients.
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
-		at, err := c.page(recipientList, filters{})
-		if err != nil {
-			return answer{}, err
-		}
-		from := recipient.Position{CreatedAt: at.At}
-		from.Address, _ = token.ParseAddress(at.ID) // zero for the first page
-		entries, more, err := book.Entries(c.Context(), c.caller.MerchantID, string(c.caller.Mode), from, at.Limit)
-		if err != nil {
-			return answer{}, err
-		}
-		views := make([]recipient.Public, len(entries))
-		for i, e := range entries {
-			views[i] = e.Public(now())
-		}
 		of := func(e recipient.Entry) position { return positionOf(e.CreatedAt, e.Address.String()) }
-		var next position
-		if more {
-			next = of(entries[len(entries)-1])
-		}
-		return answer{status: http.StatusOK, body: pageAt(c, recipientList, at, entries, views, next, of)}, nil
+		return ok(paged(c, recipientList, filters{}, func(at cursor) (entries []recipient.Entry, next position, err error) {
+			from := recipient.Position{CreatedAt: at.At}
+			from.Address, _ = token.ParseAddress(at.ID) // zero for the first page
+			entries, more, err := book.Entries(c.Context(), c.caller.MerchantID, string(c.caller.Mode), from, at.Limit)
+			if more {
+				next = of(entries[len(entries)-1])
+			}
+			return entries, next, err
+		}, each(func(e recipient.Entry) recipient.Public { return e.Public(now()) }), of))
 	})
 }
 
@@ -116,12 +106,9 @@ func DeleteRecipient(book *recipient.AddressBook) Endpoint {
 		if err != nil {
 			return answer{}, recipient.ErrNotFound
 		}
-		if err := book.DeleteEntry(c.Context(), c.caller.MerchantID, string(c.caller.Mode), address); err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: struct {
+		return ok(struct {
 			Address token.Address `json:"address"`
 			Deleted bool          `json:"deleted"`
-		}{address, true}}, nil
+		}{address, true}, book.DeleteEntry(c.Context(), c.caller.MerchantID, string(c.caller.Mode), address))
 	})
 }

@@ -36,7 +36,7 @@ func GetTransaction(payments store.Store) Endpoint {
 		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
 			return answer{}, store.ErrNotFound
 		}
-		return answer{status: http.StatusOK, body: shown(c.Context(), payments, p)[0]}, nil
+		return ok(shown(c.Context(), payments, p)[0], nil)
 	})
 }
 
@@ -44,22 +44,30 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// ListTransactions serves GET /transactions.
+// ListTransactions serves GET /transactions: a page of the history, which may lag a little behind writes, or the
+// payment under a key.
 func ListTransactions(payments store.Store, assets Assets) Endpoint {
 	return endpoint("ListTransactions", func(c *call) (answer, error) {
 		sent, err := readFilters(c, assets)
 		if err != nil {
 			return answer{}, err
 		}
-		at, err := c.page(paymentList, sent)
-		if err != nil {
-			return answer{}, err
-		}
-		list, err := transactionsAt(c, payments, at)
+		list, err := paged(c, paymentList, sent, func(at cursor) ([]payment.Payment, position, error) {
+			f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: payment.Status(at.Status),
+				Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,
+				From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+			if at.Key != "" {
+				found, err := underKey(c.Context(), payments, f, at.Key)
+				return found, position{}, err
+			}
+			page, next, err := payments.List(c.Context(), f)
+			return page, positionOf(next.CreatedAt, next.ID), err
+		}, func(page []payment.Payment) []payment.Public { return shown(c.Context(), payments, page...) },
+			func(p payment.Payment) position { return positionOf(p.CreatedAt, p.ID) })
 		if err == nil && prefersCSV(c.Header.Values("Accept")) {
 			return csv(list)
 		}
-		return answer{status: http.StatusOK, body: list}, err
+		return ok(list, err)
 	})
 }
 
@@ -135,25 +143,6 @@ func readFilters(c *call, assets Assets) (f filters, err error) {
 		f.Reference = sent
 	}
 	return f, err
-}
-
-// transactionsAt returns a page of the history, which may lag a little behind writes, or the payment under a key.
-func transactionsAt(c *call, tables store.Store, at cursor) (list listPage[payment.Public], err error) {
-	f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: payment.Status(at.Status),
-		Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,
-		From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
-	var payments []payment.Payment
-	var next store.Position
-	if at.Key != "" {
-		payments, err = underKey(c.Context(), tables, f, at.Key)
-	} else {
-		payments, next, err = tables.List(c.Context(), f)
-	}
-	if err != nil {
-		return list, err
-	}
-	return pageAt(c, paymentList, at, payments, shown(c.Context(), tables, payments...), positionOf(next.CreatedAt, next.ID),
-		func(p payment.Payment) position { return positionOf(p.CreatedAt, p.ID) }), nil
 }
 
 // underKey returns the one payment under an Idempotency-Key. By it a client whose POST got no answer learns of its

@@ -6,18 +6,9 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
-
-// WalletStore reads wallets, and the amounts that are tied up.
-type WalletStore interface {
-	Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error)
-	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
-	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
-}
 
 // A walletView is a merchant's own wallet. Without an answer of a node it has no amounts.
 type walletView struct {
@@ -31,7 +22,7 @@ type walletView struct {
 }
 
 // ListWallets serves GET /wallets.
-func ListWallets(assets Assets, nodes Nodes, wallets WalletStore) Endpoint {
+func ListWallets(assets Assets, nodes Nodes, wallets store.Store) Endpoint {
 	return endpoint("ListWallets", func(c *call) (answer, error) {
 		all, err := assets.read(c.Context())
 		own := []walletView{}
@@ -49,9 +40,9 @@ func ListWallets(assets Assets, nodes Nodes, wallets WalletStore) Endpoint {
 	})
 }
 
-// viewOf reads a wallet's record and what it has promised before the nodes: a payment that is mined in between counts once
-// or not at all.
-func viewOf(ctx context.Context, a stack.Asset, r wallet.Registration, nodes Nodes, wallets WalletStore) (v walletView, err error) {
+// viewOf reads a wallet's record and what it has promised before the nodes: a payment that is mined in between counts
+// once or not at all.
+func viewOf(ctx context.Context, a stack.Asset, r wallet.Registration, nodes Nodes, wallets store.Store) (v walletView, err error) {
 	v = walletView{Address: r.Address, Asset: a.Coin().String(), Status: "paused"}
 	w, err := wallets.Wallet(ctx, r.ID)
 	if err != nil && !errors.Is(err, wallet.ErrUnknown) {

@@ -97,13 +97,10 @@ func UpdateWebhook(registry *webhook.Registry) Endpoint {
 func DeleteWebhook(registry *webhook.Registry) Endpoint {
 	return action("DeleteWebhook", func(c *call, _ *form) (answer, error) {
 		id := c.params["id"]
-		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: struct {
+		return ok(struct {
 			ID      string `json:"id"`
 			Deleted bool   `json:"deleted"`
-		}{id, true}}, nil
+		}{id, true}, registry.Delete(c.Context(), ownerOf(c.caller), id))
 	})
 }
 

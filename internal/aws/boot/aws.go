@@ -72,9 +72,9 @@ func (s endpoints) GetServiceBaseEndpoint(_ context.Context, sdkID string) (stri
 	return url, url != "", nil
 }
 
-// callTimeout bounds an attempt of a call of AWS, body included: healthy ones take milliseconds. The SDK sets none, and a
-// connection that died in a Lambda's sleep would hang until the function's own time is over. An attempt that is cut off
-// is repeated on another connection; its outcome is unknown.
+// callTimeout bounds an attempt of a call of AWS, body included: healthy ones take milliseconds. The SDK sets none, and
+// a connection that died in a Lambda's sleep would hang until the function's own time is over. An attempt that is cut
+// off is repeated on another connection; its outcome is unknown.
 const callTimeout = 2 * time.Second
 
 // bounded speaks HTTP/1.1, which closes the connection of an attempt that is cut off; HTTP/2 would use it again.

@@ -6,11 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -22,22 +21,22 @@ import (
 // HTTP runs a function that serves an API Gateway REST API with the handler wire builds.
 func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 
-// Gateway adapts h to API Gateway's proxy events. It answers every event; the function it returns has no error, since
-// API Gateway would make a body of its own out of one.
+// Gateway adapts h to API Gateway's proxy events. h answers its own panics.
 //
 // The request's context carries the apikey.Principal that the authorizer found,
 // if it found one. An event that no API Gateway sent is an operator's.
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	os.Unsetenv(core.CustomHostVariable) // the library would put it before every URL
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
-		w := &answer{requestID: ev.RequestContext.RequestID, header: http.Header{}}
-		if r, err := request(ctx, ev); err == nil {
-			serve(h, w, r)
-		} else {
-			slog.ErrorContext(ctx, "reading the event", "error", err)
-			w.fail()
+		r, err := request(ctx, ev)
+		if err != nil {
+			return events.APIGatewayProxyResponse{}, fmt.Errorf("reading the event: %w", err)
 		}
-		return w.proxyResponse(), nil
+		w := core.NewProxyResponseWriter()
+		w.WriteHeader(http.StatusOK) // unless the handler writes another
+		h.ServeHTTP(w, r)
+		w.Header().Del("Content-Length") // API Gateway counts, after undoing its encoding
+		return w.GetProxyResponse()
 	}
 }
 
@@ -54,17 +53,6 @@ func ForOperators(operators, public http.Handler) http.Handler {
 }
 
 type operatorKey struct{}
-
-// serve is h.ServeHTTP, where a panic is an answer 500.
-func serve(h http.Handler, w *answer, r *http.Request) {
-	defer func() {
-		if p := recover(); p != nil {
-			slog.ErrorContext(r.Context(), "panic", "panic", p, "stack", string(debug.Stack()))
-			w.fail()
-		}
-	}()
-	h.ServeHTTP(w, r)
-}
 
 func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Request, error) {
 	if who, ok := principal(ev.RequestContext.Authorizer); ok {
@@ -90,7 +78,7 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Reque
 // fromEvent has the library read headers, query and body. It keeps the path, the method and a
 // body that is not base64 from it: the library would make another request of them, or none.
 func fromEvent(ev events.APIGatewayProxyRequest) (*http.Request, error) {
-	path := "/" + strings.TrimPrefix(withoutBase(ev.Path, ev.Resource), "/")
+	path := "/" + strings.TrimPrefix(ev.Path, "/")
 	method := cmp.Or(strings.ToUpper(ev.HTTPMethod), http.MethodPost) // an operator may send a bare {"body": …}
 	ev.Path, ev.HTTPMethod, ev.RequestContext.DomainName = "/", http.MethodPost, "gateway"
 	if _, err := base64.StdEncoding.DecodeString(ev.Body); ev.IsBase64Encoded && err != nil {

@@ -145,47 +145,18 @@ func TestOperators(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	const problem = `{"detail":"Internal Server Error","code":"internal_error"}`
-	problemHeader := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"request-1"}}
-	for _, test := range []struct {
-		why    string
-		h      http.HandlerFunc
-		want   int
-		header http.Header
-		body   string
-	}{
-		{
-			"status, headers and body", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				w.Header()["Allow"] = []string{"GET", "POST"}
-				w.Header().Set("Content-Length", "2")
-				w.WriteHeader(405)
-				_, _ = io.WriteString(w, `{`)
-				_, _ = io.WriteString(w, `}`)
-			}, 405, http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}, `{}`,
-		},
-		{"nothing written is an empty 200", func(http.ResponseWriter, *http.Request) {}, 200,
-			http.Header{"Content-Type": {"application/json"}}, ``},
-		{"a panic before anything", func(http.ResponseWriter, *http.Request) { panic("secret") }, 500, problemHeader, problem},
-		{
-			"a panic after half an answer", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Request-Id", "request-1")
-				w.Header().Set("Content-Type", "text/plain")
-				w.WriteHeader(201)
-				_, _ = io.WriteString(w, `{"half`)
-				panic(http.ErrAbortHandler)
-			}, 500, problemHeader, problem,
-		},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			got := send(t, test.h, event(nil))
-			if got.StatusCode != test.want || got.Body != test.body || got.IsBase64Encoded {
-				t.Errorf("got %d %q, base64 %v; want %d %q", got.StatusCode, got.Body, got.IsBase64Encoded, test.want, test.body)
-			}
-			if diff := cmp.Diff(test.header, http.Header(got.MultiValueHeaders)); diff != "" {
-				t.Errorf("headers (-want +got):\n%s", diff)
-			}
-		})
+	got := send(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header()["Allow"] = []string{"GET", "POST"}
+		w.Header().Set("Content-Length", "2")
+		w.WriteHeader(405)
+		_, _ = io.WriteString(w, `{`)
+		_, _ = io.WriteString(w, `}`)
+	}, event(nil))
+	want := events.APIGatewayProxyResponse{StatusCode: 405, Body: "{}",
+		MultiValueHeaders: http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 

@@ -32,10 +32,10 @@ func Open(env *boot.Env) Nodes {
 }
 
 // Of returns the nodes of a rail's chain. Rails of one chain share them.
-func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID, !c.Further} }
+func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID} }
 
-// Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that the
-// tables lost. It returns none if the secret has no value. Nodes without a chain are the first rail's.
+// Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that
+// the tables lost. It returns none if the secret has no value.
 func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
 	l, err := n.secret.Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {
@@ -44,18 +44,17 @@ func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(l.urls)), func(id uint64) bool { return id == 0 }), nil
+	return slices.Sorted(maps.Keys(l.urls)), nil
 }
 
 type provider struct {
 	of      Nodes
 	chainID uint64
-	first   bool
 }
 
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
 	l, err := p.of.secret.Get(ctx)
-	if err == nil && len(l.named(p)) == 0 { // remit rails add may have put them there since
+	if err == nil && len(l.urls[p.chainID]) == 0 { // remit rails add may have put them there since
 		l, err = p.of.secret.Within(ctx, secrets.RetryAfter)
 	}
 	if errors.Is(err, secrets.ErrMissing) {
@@ -64,7 +63,7 @@ func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.open(p.chainID, l.named(p))
+	return l.open(p.chainID)
 }
 
 // lists are the nodes of one value of the secret, opened when they are needed first.
@@ -76,15 +75,8 @@ type lists struct {
 	opened map[uint64]chain.Nodes
 }
 
-func (l *lists) named(p provider) []string {
-	if urls, named := l.urls[p.chainID]; named || !p.first {
-		return urls
-	}
-	return l.urls[0]
-}
-
-func (l *lists) open(chainID uint64, urls []string) (chain.Nodes, error) {
-	if len(urls) == 0 {
+func (l *lists) open(chainID uint64) (chain.Nodes, error) {
+	if len(l.urls[chainID]) == 0 {
 		return nil, fmt.Errorf("%w: the secret names none of chain %d", chain.ErrNoNodes, chainID)
 	}
 	l.mu.Lock()
@@ -95,7 +87,7 @@ func (l *lists) open(chainID uint64, urls []string) (chain.Nodes, error) {
 	own, _ := chains.Of(chainID)
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
-	for i, url := range urls {
+	for i, url := range l.urls[chainID] {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Gas: own.Gas, Transport: transport})
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d] of chain %d: %w", i, chainID, err)

@@ -50,7 +50,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 
 // TestNodes: the nodes of a secret that is read again and again are the same, and know what they missed.
 func TestNodes(t *testing.T) {
-	secret := `{"urls":["http://127.0.0.1:1"]}` // where nothing listens
+	secret := `{"84532":{"urls":["http://127.0.0.1:1"]}}` // where nothing listens
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
 	env.Now = func() time.Time { return clock }
@@ -66,31 +66,29 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestNodesByChain: each rail has the nodes of its chain, soon after they are stored, and nodes without a chain are the
-// first rail's.
+// TestNodesByChain: each rail has the nodes of its chain, soon after they are stored.
 func TestNodesByChain(t *testing.T) {
-	secret := `{"urls":["https://first.example"],"137":{"urls":["https://polygon.example"]},"note":"x"}`
+	secret := `{"84532":{"urls":["https://first.example"]},"137":{"urls":["https://polygon.example"]},"note":"x"}`
 	env, clock := stack(t, &secret, nil), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env.Now = func() time.Time { return clock }
 	nodes := chainenv.Open(env)
 	for _, c := range []struct {
-		chain   uint64
-		further bool
-		want    string
-	}{{84532, false, "[first.example]"}, {137, true, "[polygon.example]"}, {137, false, "[polygon.example]"}, {1, true, ""}} {
-		got, err := nodes.Of(deployment.Config{ChainID: c.chain, Further: c.further}).Nodes(t.Context())
+		chain uint64
+		want  string
+	}{{84532, "[first.example]"}, {137, "[polygon.example]"}, {1, ""}} {
+		got, err := nodes.Of(rail(c.chain)).Nodes(t.Context())
 		if (err == nil) != (c.want != "") || err == nil && fmt.Sprint(got) != c.want || err != nil && !errors.Is(err, chain.ErrNoNodes) {
 			t.Errorf("chain %d: %v, %v; want %s", c.chain, got, err, c.want)
 		}
 	}
-	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[137]" {
+	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[137 84532]" {
 		t.Errorf("chains %v, %v", all, err)
 	}
 	secret, clock = `{"1":{"urls":["https://added.example"]}}`, clock.Add(secrets.RetryAfter)
-	if got, err := nodes.Of(rail(1)).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[first.example]" {
+	if got, err := nodes.Of(rail(137)).Nodes(t.Context()); err != nil || fmt.Sprint(got) != "[polygon.example]" {
 		t.Errorf("nodes are known, and read again: %v, %v", got, err)
 	}
-	got, err := nodes.Of(deployment.Config{ChainID: 1, Further: true}).Nodes(t.Context())
+	got, err := nodes.Of(rail(1)).Nodes(t.Context())
 	if err != nil || fmt.Sprint(got) != "[added.example]" {
 		t.Errorf("nodes that were stored since: %v, %v", got, err)
 	}
@@ -98,22 +96,20 @@ func TestNodesByChain(t *testing.T) {
 
 // TestABadEntry: a chain without nodes, or with a bad URL, fails alone, and its error names it and quotes nothing.
 func TestABadEntry(t *testing.T) {
-	secret := `{"urls":["https://%zz/k3y"],"10":{"urls":[]},"137":{"urls":["https://a.example","k3y"]},"8":["https://k3y"],` +
+	secret := `{"84532":{"urls":["https://%zz/k3y"]},"10":{"urls":[]},"137":{"urls":["https://a.example","k3y"]},"8":["https://k3y"],` +
 		`"1":{"urls":["https://good.example"]}}`
 	nodes := chainenv.Open(stack(t, &secret, nil))
 	for _, c := range []struct {
-		chain   uint64
-		further bool
-		err     error
-	}{{1, true, nil}, {10, true, chain.ErrNoNodes}, {10, false, chain.ErrNoNodes}, {137, true, ethrpc.ErrURL}, {8, true, ethrpc.ErrURL},
-		{84532, false, ethrpc.ErrURL}} {
-		_, err := nodes.Of(deployment.Config{ChainID: c.chain, Further: c.further}).Nodes(t.Context())
+		chain uint64
+		err   error
+	}{{1, nil}, {10, chain.ErrNoNodes}, {137, ethrpc.ErrURL}, {8, ethrpc.ErrURL}, {84532, ethrpc.ErrURL}} {
+		_, err := nodes.Of(rail(c.chain)).Nodes(t.Context())
 		if text := fmt.Sprint(err); !errors.Is(err, c.err) || err != nil && !strings.Contains(text, fmt.Sprintf("of chain %d", c.chain)) ||
 			strings.Contains(text, "k3y") {
 			t.Errorf("chain %d: %v, want %v", c.chain, err, c.err)
 		}
 	}
-	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[1 8 10 137]" {
+	if all, err := nodes.Chains(t.Context()); err != nil || fmt.Sprint(all) != "[1 8 10 137 84532]" {
 		t.Errorf("chains of the secret: %v, %v", all, err)
 	}
 }
@@ -126,7 +122,7 @@ func TestL1Fee(t *testing.T) {
 			body, _ := io.ReadAll(r.Body)
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
-		secret := `{"urls":["` + node.URL + `"]}`
+		secret := fmt.Sprintf(`{"%d":{"urls":["%s"]}}`, id, node.URL)
 		nodes, err := chainenv.Open(stack(t, &secret, nil)).Of(rail(id)).Nodes(t.Context())
 		must.OK(t, err)
 		_, _ = nodes.Fees(t.Context())

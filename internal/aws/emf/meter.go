@@ -11,8 +11,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
 // namespace is the namespace of all metrics. template.yaml's alarms and dashboard name it too.
@@ -126,30 +124,4 @@ func sum(values []float64) (all float64) {
 		all += v
 	}
 	return all
-}
-
-func (m *Meter) Attempted(result string, took time.Duration) {
-	if result == "none" {
-		result = "None"
-	}
-	m.Add("Webhook"+result, 1)
-	m.Add("WebhookDuration", float64(took.Milliseconds()))
-}
-
-func (m *Meter) Ended(status webhook.DeliveryStatus, took time.Duration) {
-	switch status {
-	case webhook.Delivered:
-		m.Add("WebhooksDelivered", 1)
-		m.Add("SecondsToDelivered", took.Seconds())
-	case webhook.Exhausted:
-		m.Add("WebhooksExhausted", 1)
-	case webhook.Cancelled:
-		m.Add("WebhooksCancelled", 1)
-	}
-}
-
-func (m *Meter) OldestDue(age time.Duration) {
-	if age > 0 {
-		m.Add("WebhookOldestDue", age.Seconds())
-	}
 }

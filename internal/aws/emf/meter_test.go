@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
@@ -71,14 +70,9 @@ func everything(t *testing.T) string {
 			{Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
 	}, runreport.Of{Asset: "USDC", Decimals: 6, GasLowGwei: 2})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Slowest: time.Second}, {Node: "c", Silent: true}})
-	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
-		m.Attempted(result, 1500*time.Microsecond)
-	}
-	for _, status := range []webhook.DeliveryStatus{webhook.Delivered, webhook.Exhausted, webhook.Cancelled, webhook.Pending} {
-		m.Ended(status, time.Minute)
-	}
-	m.OldestDue(2 * time.Minute)
-	for _, name := range []string{"ScheduledRuns", "OldestProposal", "RefillsRefused", "RequestsFailed"} { // of the functions
+	for _, name := range strings.Fields("ScheduledRuns OldestProposal RefillsRefused RequestsFailed " + // of the functions
+		"Webhook2xx Webhook3xx Webhook4xx Webhook5xx WebhookNone WebhookDuration " + // of package webhook
+		"WebhooksDelivered WebhooksExhausted WebhooksCancelled SecondsToDelivered WebhookOldestDue") {
 		m.Add(name, 1)
 	}
 	m.AddOf("Code", "not_found", "Refusals", 1)
@@ -100,7 +94,6 @@ func TestNothingHappened(t *testing.T) {
 	m, out := meter()
 	runreport.Add(m, settlement.Report{}, runreport.Of{Decimals: 6})
 	runreport.AddNodes(m, []chain.Health{{Node: "a"}})
-	m.OldestDue(0)
 	if got := flushed(t, m, out); got != "" {
 		t.Errorf("an idle run wrote %s", got)
 	}

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -114,23 +112,15 @@ func (s *Secret[T]) read(ctx context.Context) ([]byte, error) {
 // ErrRPC reports an unusable RPC secret. Errors that match it quote nothing of it: nodes' URLs carry a provider's key.
 var ErrRPC = errors.New("unusable RPC secret")
 
-// RPC reads the RPC secret,
-//
-//	{"8453": {"urls": ["https://…", …]}, "137": {"urls": […]}}
-//
-// or {"urls": ["https://…", …]}, whose chain is 0 here, and returns the URLs of each chain. Where one has none, or bad
-// ones, that concerns no other chain: ethrpc.Open refuses those. But a secret of chain 0 alone must have good ones.
+// RPC reads the RPC secret, {"8453": {"urls": ["https://…", …]}, "137": {"urls": […]}}, and returns the URLs of each
+// chain. Where one has none, or bad ones, that concerns no other chain: ethrpc.Open refuses those.
 func RPC(value []byte) (map[uint64][]string, error) {
 	var named map[string]json.RawMessage
-	if json.Unmarshal(value, &named) != nil {
-		return nil, fmt.Errorf(`%w: want {"8453":{"urls":["https://…"]}}`, ErrRPC) // the cause quotes the secret
-	}
+	err := json.Unmarshal(value, &named)
 	lists := map[uint64][]string{}
 	for name, text := range named {
-		id, err := strconv.ParseUint(name, 10, 64)
-		if name == "urls" {
-			text = slices.Concat([]byte(`{"urls":`), text, []byte(`}`))
-		} else if err != nil || id == 0 {
+		id, unread := strconv.ParseUint(name, 10, 64)
+		if unread != nil || id == 0 {
 			continue
 		}
 		var of struct {
@@ -141,21 +131,8 @@ func RPC(value []byte) (map[uint64][]string, error) {
 		}
 		lists[id] = of.URLs
 	}
-	if len(lists) == 0 {
-		return nil, fmt.Errorf("%w: no urls", ErrRPC)
-	}
-	urls, plain := lists[0]
-	if !plain || len(lists) > 1 {
-		return lists, nil
-	}
-	if len(urls) == 0 {
-		return nil, fmt.Errorf("%w: no urls", ErrRPC)
-	}
-	for i, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-			return nil, fmt.Errorf("%w: urls[%d] is not an http or https URL", ErrRPC, i)
-		}
+	if err != nil || len(lists) == 0 {
+		return nil, fmt.Errorf(`%w: want {"8453":{"urls":["https://…"]}}`, ErrRPC) // the cause quotes the secret
 	}
 	return lists, nil
 }

@@ -123,14 +123,18 @@ func TestManyCallersShareARead(t *testing.T) {
 
 // TestRPC: other members are ignored, and no error quotes the secret.
 func TestRPC(t *testing.T) {
-	urls, err := secrets.RPC([]byte(`{"urls":["https://a.example/k3y","http://127.0.0.1:8545"],"note":"x"}`))
-	if err != nil || fmt.Sprint(urls) != "map[0:[https://a.example/k3y http://127.0.0.1:8545]]" {
-		t.Errorf("RPC = %v, %v", urls, err)
+	for text, want := range map[string]string{
+		`{"137":{"urls":[]}}`:                        "map[137:[]]",
+		`{"137":{"urls":["k3y"]},"8":{},"note":"x"}`: "map[8:[] 137:[k3y]]",
+		`{"137":["https://b"]}`:                      `map[137:[["https://b"]]]`,
+	} {
+		if urls, err := secrets.RPC([]byte(text)); err != nil || fmt.Sprint(urls) != want {
+			t.Errorf("RPC(%s) = %v, %v; want %s", text, urls, err, want)
+		}
 	}
 	for _, text := range []string{
-		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"urls":[]}`, `{"urls":"https://k3y"}`, `{"urls":[""]}`, `{"urls":["https://a/k3y","ws://k3y"]}`,
-		`{"note":{}}`,
-		`{"urls":["https://"]}`, `{"urls":["k3y.example"]}`, `{"urls":["https://k3y%zz"]}`, `{"urls":["https://a"]}k3y`,
+		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"0":{"urls":["https://k3y"]}}`, `{"urls":["https://k3y"]}`, `{"note":{}}`,
+		`{"1":{"urls":["https://a"]}}k3y`,
 	} {
 		urls, err := secrets.RPC([]byte(text))
 		if !errors.Is(err, secrets.ErrRPC) {

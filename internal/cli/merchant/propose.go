@@ -9,9 +9,9 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// propose proposes the rows: each alone, or with --batch up to 100 together. The keys are those under which the same run
-// would pay, so that it never pays beside its proposals. Like `remit pay` it gives the first row number 0: another order
-// of the file must find it there.
+// propose proposes the rows: each alone, or with --batch up to 100 together. The keys are those under which the same
+// run would pay, so that it never pays beside its proposals. Like `remit pay` it gives the first row number 0: another
+// order of the file must find it there.
 func (p *payout) propose(ctx context.Context) error {
 	paid, err := p.under(ctx, p.batchKey(0))
 	open, is := errors.AsType[*remit.Refused](err)

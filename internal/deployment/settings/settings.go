@@ -3,8 +3,8 @@
 // start-up.
 //
 // Payments lists the settings that the payments of a rail obey (Settings): Set, Text, Diff and Validate serve the
-// commands, Encode and Decode the stores. A rail's first version starts from Default, with the Version 0; store.Settings
-// writes it under the condition that nobody has written another since.
+// commands, Encode and Decode the stores. A rail's first version starts from Default, with the Version 0;
+// store.Settings writes it under the condition that nobody has written another since.
 package settings
 
 import (

@@ -121,9 +121,9 @@ type Store interface {
 	List(ctx context.Context, merchantID string) ([]Key, error)
 
 	// Replace stores successor and lets the key under hash expire at at, in one step, so that a crash leaves neither
-	// without the other. An earlier expiry stays. A successor that is stored already, as by a call whose answer was lost,
-	// changes nothing. With ErrNotFound (the key is not merchantID's) and ErrExists (the successor's hash is taken by
-	// another) nothing has changed.
+	// without the other. An earlier expiry stays. A successor that is stored already, as by a call whose answer was
+	// lost, changes nothing. With ErrNotFound (the key is not merchantID's) and ErrExists (the successor's hash is
+	// taken by another) nothing has changed.
 	Replace(ctx context.Context, merchantID string, hash Hash, at time.Time, successor Key) error
 
 	// Revoke sets RevokedAt of the key under hash to at, unless it is set already, and returns the key as it then is.

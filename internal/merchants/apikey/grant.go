@@ -1,6 +1,7 @@
 package apikey
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -78,8 +79,8 @@ type Grant struct {
 	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
 	// Above it the key pays from an approved proposal only; zero: no such amount.
 	ApproveAbove token.Amount
-	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key: none
-	// approves another's proposals.
+	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key:
+	// none approves another's proposals.
 	Root string
 }
 
@@ -97,10 +98,15 @@ func (g Grant) limited() bool {
 		!g.ApproveAbove.IsZero()
 }
 
+// HasAmounts reports whether g limits amounts, which are of one asset.
+func (g Grant) HasAmounts() bool {
+	return cmp.Or(g.Maximum, g.Daily.Amount, g.ApproveAbove) != token.Amount{}
+}
+
 // Pays reports whether a key with g pays an asset of a stack with that default.
 func (g Grant) Pays(asset, standard token.Coin) bool {
 	only := g.Asset
-	if only == (token.Coin{}) && (!g.Maximum.IsZero() || !g.Daily.Amount.IsZero() || !g.ApproveAbove.IsZero()) {
+	if only == (token.Coin{}) && g.HasAmounts() {
 		only = standard
 	}
 	return only == (token.Coin{}) || only == asset

@@ -64,7 +64,7 @@ func (t Terms) With(asset, standard token.Coin, limits AssetTerms) Terms {
 var ErrSuspended = errors.New("the merchant is suspended")
 
 // ErrTerms reports terms that have changed since they were read.
-var ErrTerms = errors.New("another operator has changed the merchant's terms; read them with remit merchants show")
+var ErrTerms = errors.New("another operator has changed the merchant's terms; read them with remit merchants list")
 
 // Text writes t as one line of JSON, for stores and for the authorizer's context. The zero Terms are "".
 func (t Terms) Text() string {

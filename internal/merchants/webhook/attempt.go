@@ -67,7 +67,7 @@ func (a Attempt) result() string {
 	case 2, 3, 4, 5:
 		return fmt.Sprintf("%dxx", a.StatusCode/100)
 	}
-	return "none"
+	return "None" // no usable answer
 }
 
 // schedule holds the wait before each attempt, give or take spread. Together they are about three days.

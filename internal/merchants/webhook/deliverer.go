@@ -15,6 +15,9 @@ const (
 	recordTries   = 4
 )
 
+// ends are the numbers of deliveries that became final.
+var ends = map[DeliveryStatus]string{Delivered: "WebhooksDelivered", Exhausted: "WebhooksExhausted", Cancelled: "WebhooksCancelled"}
+
 // A Deliverer does the jobs that a Queue carries.
 type Deliverer struct {
 	store  Store
@@ -86,7 +89,8 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 	if err != nil {
 		return err
 	}
-	d.meter.Attempted(x.result(), x.Duration)
+	d.meter.Add("Webhook"+x.result(), 1)
+	d.meter.Add("WebhookDuration", float64(x.Duration.Milliseconds()))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	return d.conclude(ctx, e, del, x)
@@ -132,8 +136,11 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 	for range recordTries {
 		stored, err := d.store.Record(ctx, next, attempts)
 		if err == nil {
-			if next.Status != Pending {
-				d.meter.Ended(next.Status, d.now().Sub(next.CreatedAt))
+			if name := ends[next.Status]; name != "" {
+				d.meter.Add(name, 1)
+			}
+			if next.Status == Delivered {
+				d.meter.Add("SecondsToDelivered", d.now().Sub(next.CreatedAt).Seconds())
 			}
 			return true, nil
 		}

@@ -317,18 +317,18 @@ func (w *fixture) verified(p post, s webhook.Secret) {
 	}
 }
 
-// A meter keeps its counts in order.
+// A meter keeps the numbers in order, and the newest value of each.
 type meter struct {
-	attempts []string
-	ended    []webhook.DeliveryStatus
-	oldest   time.Duration
+	names  []string
+	values map[string]float64
 }
 
-func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(m.attempts, result) }
-
-func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
-
-func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
+func (m *meter) Add(name string, values ...float64) {
+	if m.values == nil {
+		m.values = map[string]float64{}
+	}
+	m.names, m.values[name] = append(m.names, name), values[0]
+}
 
 var errFault = errors.New("injected fault")
 

@@ -128,15 +128,8 @@ type Checker interface {
 	Check(ctx context.Context, url string) error
 }
 
-// A Meter counts attempts and deliveries for operators. Its methods are called from several goroutines and must not
-// block. Their arguments hold no merchant's data and few values, as the dimensions of a metric must.
+// A Meter counts attempts and deliveries for operators; *emf.Meter is one. It is safe for concurrent use. Names and
+// values hold no merchant's data.
 type Meter interface {
-	// Attempted counts a post. result is "2xx", "3xx", "4xx", "5xx" or, without a usable answer, "none".
-	Attempted(result string, took time.Duration)
-
-	// Ended counts a delivery that became final; took is the time since it was created.
-	Ended(status DeliveryStatus, took time.Duration)
-
-	// OldestDue is how long a parked delivery waits past its time at most, 0 when none waits. PushDue calls it once.
-	OldestDue(age time.Duration)
+	Add(name string, values ...float64)
 }

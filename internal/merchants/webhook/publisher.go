@@ -108,7 +108,9 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	for _, d := range due {
 		age = max(age, now.Sub(d.At))
 	}
-	p.meter.OldestDue(age)
+	if age > 0 {
+		p.meter.Add("WebhookOldestDue", age.Seconds())
+	}
 	due = inTurns(due, limit)
 
 	var pushed atomic.Int64

@@ -82,8 +82,8 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	return now.report, err
 }
 
-// noteFound ends the note that the chain was lost: the tables lack no payment of it any more. So a run that finds the rail
-// abreast, once its wallets are resumed, lets the others pay.
+// noteFound ends the note that the chain was lost: the tables lack no payment of it any more. So a run that finds the
+// rail abreast, once its wallets are resumed, lets the others pay.
 func (r *run) noteFound(ctx context.Context) error {
 	if r.DryRun {
 		return nil

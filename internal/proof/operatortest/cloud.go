@@ -180,7 +180,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail("ResourceNotFoundException")
 			break
 		}
-		urls, _ := json.Marshal(map[string]any{"urls": c.Nodes})
+		urls, _ := json.Marshal(map[string]any{fmt.Sprint(Rail().ChainID): map[string]any{"urls": c.Nodes}})
 		answer = map[string]string{"SecretString": string(urls)}
 	default:
 		status = http.StatusNotImplemented

@@ -176,6 +176,4 @@ func releaseLoop(ctx context.Context, proposals *dispatch.Proposals, log *slog.L
 // unmetered is a webhook.Meter that counts nothing.
 type unmetered struct{}
 
-func (unmetered) Attempted(string, time.Duration)             {}
-func (unmetered) Ended(webhook.DeliveryStatus, time.Duration) {}
-func (unmetered) OldestDue(time.Duration)                     {}
+func (unmetered) Add(string, ...float64) {}

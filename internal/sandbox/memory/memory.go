@@ -109,8 +109,7 @@ func (s *Payments) SpoilPendingTx(id wallet.ID, nonce uint64) {
 	}
 }
 
-// SpoilWallet makes a part of a wallet's record unreadable, until the wallet is
-// reconciled. The record must be stored.
+// SpoilWallet makes a part of a wallet's record unreadable, until the wallet is reconciled. The record must be stored.
 func (s *Payments) SpoilWallet(id wallet.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

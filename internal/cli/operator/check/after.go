@@ -173,7 +173,7 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	for _, on := range e.rails {
 		names = append(names, on.Name()+map[bool]string{true: " (closed)"}[on.On.Settings.Closed])
 	}
-	chains := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes)), func(id uint64) bool { return id == 0 })
+	chains := slices.Sorted(maps.Keys(nodes))
 	if lost := all.Without(chains); len(lost) > 0 {
 		err = fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
 			"after a restore of the tables: nothing new is paid", lost)

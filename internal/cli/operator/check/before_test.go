@@ -3,6 +3,7 @@ package check_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -89,7 +90,10 @@ func TestPreflightTriesNodes(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(nil))
 	defer node.Close()
 	a := operatortest.NewAccount(t)
-	a.Nodes = []string{node.URL}
+	a.Answer = func(_ *http.Request, action, _ string) string {
+		secret := fmt.Sprintf(`{"8453":{"urls":[%q]}}`, node.URL)
+		return map[string]string{"GetSecretValue": fmt.Sprintf(`{"SecretString":%q}`, secret)}[action]
+	}
 	stored := settings.Default(must.Get(chains.Rail(map[string]string{"ChainId": "8453"}))(t))
 	for _, c := range [][3]string{{"live", "", "WARN "}, {"live", "answering", "ok "}, {"test", "", "ok "}} {
 		stored.Quorum, stored.At = c[1], time.Unix(1, 0)

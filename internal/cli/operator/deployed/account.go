@@ -36,9 +36,6 @@ import (
 // tableOutputs are the outputs that name tables, by the kinds of --table.
 var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "PaymentsTableName", "webhooks": "WebhooksTableName"}
 
-// ErrNoValue reports a secret that was never given one.
-var ErrNoValue = errors.New("the secret has no value yet")
-
 // LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
 // The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
@@ -162,14 +159,11 @@ func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := a.secret(ctx, arn)
-	if errors.Is(err, ErrNoValue) {
+	nodes, err := secrets.Open(a.AWS, arn, time.Now, secrets.RPC).Get(ctx)
+	if errors.Is(err, secrets.ErrMissing) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return secrets.RPC(value)
+	return nodes, err
 }
 
 // PutRPC implements Platform. It keeps the other chains' nodes.
@@ -178,8 +172,11 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 	if err != nil {
 		return err
 	}
-	value, err := a.secret(ctx, arn)
-	if errors.Is(err, ErrNoValue) {
+	read := func() ([]byte, error) {
+		return secrets.Open(a.AWS, arn, time.Now, func(value []byte) ([]byte, error) { return value, nil }).Get(ctx)
+	}
+	value, err := read()
+	if errors.Is(err, secrets.ErrMissing) {
 		value, err = []byte("{}"), nil
 	}
 	if err != nil {
@@ -192,7 +189,7 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 	if err != nil {
 		return err
 	}
-	if value, err = a.secret(ctx, arn); err == nil && string(value) != text { // a write has no condition
+	if value, err = read(); err == nil && string(value) != text { // a write has no condition
 		err = errors.New("the RPC secret was changed at the same time: check every chain's nodes in it")
 	}
 	return err
@@ -209,32 +206,17 @@ func (d *Deployment) Signing(keys *keyring.Ring) *keyring.Ring {
 	})
 }
 
-// secret reads a secret by its name or ARN.
-func (a *Account) secret(ctx context.Context, id string) ([]byte, error) {
-	got, err := secretsmanager.NewFromConfig(a.AWS).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &id})
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing || err == nil && aws.ToString(got.SecretString) == "" {
-		return nil, fmt.Errorf("%s: %w", id, ErrNoValue)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading secret %s: %w", id, err)
-	}
-	return []byte(*got.SecretString), nil
-}
-
 // Key implements Platform.
 func (a *Account) Key(ctx context.Context, address token.Address) (keyring.Key, error) {
 	prefix, err := a.Output("WalletSecrets")
 	if err != nil {
 		return keyring.Key{}, err
 	}
-	value, err := a.secret(ctx, prefix+address.String())
-	if errors.Is(err, ErrNoValue) {
-		return keyring.Key{}, wallet.ErrNoKey
+	key, err := secrets.Open(a.AWS, prefix+address.String(), time.Now, keyring.Decode).Get(ctx)
+	if errors.Is(err, secrets.ErrMissing) {
+		err = wallet.ErrNoKey
 	}
-	if err != nil {
-		return keyring.Key{}, err
-	}
-	return keyring.Decode(value)
+	return key, err
 }
 
 // railTag tells the rail of a key after a loss of the registry.

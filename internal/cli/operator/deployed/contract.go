@@ -51,9 +51,9 @@ func HasCode(ctx context.Context, node chain.Node, at token.Address, code []byte
 	return nil
 }
 
-// TakesMemo tries a transfer of the token, without and with a payment's id after its arguments: of a unit from an account
-// that holds one, or of nothing if none is named. It returns an error if the token makes the first one alone, as a
-// precompile may, and reports false and why if it makes neither.
+// TakesMemo tries a transfer of the token, without and with a payment's id after its arguments: of a unit from an
+// account that holds one, or of nothing if none is named. It returns an error if the token makes the first one alone,
+// as a precompile may, and reports false and why if it makes neither.
 func (d *Deployment) TakesMemo(ctx context.Context, nodes chain.Nodes, holders ...token.Address) (tried bool, _ error) {
 	from, amount := token.Address{0: 1}, token.Amount{}
 	if len(holders) > 0 {

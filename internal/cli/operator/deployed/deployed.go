@@ -85,7 +85,7 @@ func (t Tables) Publisher() *webhook.Publisher {
 type Platform interface {
 	Who(ctx context.Context) (string, error)                            // who runs the command
 	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain; 0: the first rail's
+	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain
 	PutRPC(ctx context.Context, chainID uint64, urls []string) error    // in place of the chain's
 	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)     // wallets with a stored key
 	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
@@ -175,8 +175,8 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the command
-// of another operator may be about to register it.
+// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the
+// command of another operator may be about to register it.
 const interrupted = time.Minute
 
 // Unregistered returns the wallets whose keys an interrupted command has stored, and not registered.
@@ -206,11 +206,7 @@ func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, e
 // Nodes opens the nodes of the rail, and returns their URLs too.
 func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	all, err := d.RPC(ctx)
-	urls, named := all[d.ChainID]
-	if !named && d.Number <= 1 {
-		urls = all[0]
-	}
-	if err == nil && len(urls) == 0 {
+	if urls = all[d.ChainID]; err == nil && len(urls) == 0 {
 		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
 	if err == nil {

@@ -51,8 +51,8 @@ func registry(d *deployed.Deployment) *apikey.Registry {
 
 var merchantID = regexp.MustCompile("^mer_[0-9A-Za-z]{16}$")
 
-// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables have
-// lost every key of the merchant, name must be the merchant's name.
+// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables
+// have lost every key of the merchant, name must be the merchant's name.
 func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) (apikey.Key, error) {
 	keys, err := d.KeysOf(ctx, merchant)
 	switch {
@@ -98,15 +98,15 @@ type restrictions struct {
 // request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
 	request := apikey.KeyRequest{
-		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
-		Guard: uint64(r.RepeatGuard / time.Second), Above: r.ApproveAbove,
+		Label: r.Label, Life: r.ExpiresIn, Limits: apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount,
+			Count: r.DailyCount}, Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove},
 	}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
-	if request.HasAmounts() || r.Asset != "" {
+	if request.Limits.HasAmounts() || r.Asset != "" {
 		var err error
-		if request.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
+		if request.Limits.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
 			return request, err
 		}
 	}
@@ -187,12 +187,6 @@ func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, text := Rows(keys)
-	return d.Show(rows, text)
-}
-
-// Rows returns keys as they are shown, in JSON and as text.
-func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 	rows := []apikey.Public{}
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
@@ -201,7 +195,7 @@ func Rows(keys []apikey.Key) ([]apikey.Public, string) {
 		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
 			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
-	return rows, b.String()
+	return d.Show(rows, b.String())
 }
 
 const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"

@@ -12,7 +12,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/cli/operator/key"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
@@ -20,7 +19,6 @@ import (
 // Commands is `remit merchants`.
 type Commands struct {
 	List    merchantList                    `cmd:"" help:"List the merchants."`
-	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys." example:"mer_1"`
 	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse a merchant's requests." example:"mer_1 --reason x"`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"mer_1"`
 	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set a merchant's own limits, or end them." example:"mer_1"`
@@ -36,7 +34,6 @@ type merchantRow struct {
 	Maximum  *token.Amount                `json:"max_amount"`
 	Daily    *token.Amount                `json:"daily_amount"`
 	Assets   map[string]apikey.AssetTerms `json:"assets,omitempty"` // limits of other assets than the default
-	Keys     []apikey.Public              `json:"keys,omitempty"`
 	terms    apikey.Terms
 }
 
@@ -119,18 +116,14 @@ type merchantArg struct {
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
-// find reads the merchant and its keys, newest first.
-func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merchantRow, keys []apikey.Key, err error) {
-	if keys, err = d.KeysOf(ctx, c.Merchant); err == nil {
-		row, err = rowOf(ctx, d.Keys, keys)
-	}
-	return row, keys, err
-}
-
 // change gives the merchant other terms.
 func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string,
 	to func(*apikey.Terms)) (change.Change, error) {
-	row, keys, err := c.find(ctx, d)
+	keys, err := d.KeysOf(ctx, c.Merchant)
+	if err != nil {
+		return change.Change{}, err
+	}
+	row, err := rowOf(ctx, d.Keys, keys)
 	return change.Change{
 		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
 			row.Name, d.Stack, d.KeyCache, consequences),
@@ -144,21 +137,6 @@ func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequ
 			return change.Answered(err, row, merchantHead+row.String()+did)
 		},
 	}, err
-}
-
-type merchantShow struct {
-	deployed.Target
-	merchantArg
-}
-
-func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
-	row, keys, err := c.find(ctx, d)
-	if err != nil {
-		return err
-	}
-	text := ""
-	row.Keys, text = key.Rows(keys)
-	return d.Show(row, merchantHead+row.String()+"\n"+text)
 }
 
 type merchantSuspend struct {

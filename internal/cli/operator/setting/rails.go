@@ -84,7 +84,7 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
 			"each is set: remit merchants limit mer_… --asset %s.\n", first.Coin())
 	}
-	put, how := c.put(nodes, rules, first.ChainID)
+	put, how := c.put(nodes[first.ChainID], first.ChainID)
 	made.Consequences = text + how + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
 		if again { // no run may have come since the tables were restored
@@ -104,18 +104,11 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 }
 
 // put returns the nodes to store for the rail, and how it gets its nodes. Those that its chain has stay: its other
-// rails use them. The plain form is the first rail's alone, so another rail of the chain needs them under its number.
-func (c add) put(nodes map[uint64][]string, rules store.Rules, chainID uint64) (urls []string, how string) {
-	has, first := nodes[chainID], len(rules.Rails) == 0
-	if len(has) == 0 && (first || rules.Rails[0].Coin.ChainID == chainID) {
-		if has = nodes[0]; !first {
-			urls = has
-		}
-	}
+// rails use them.
+func (c add) put(has []string, chainID uint64) (urls []string, how string) {
 	switch {
 	case len(has) > 0:
-		how = fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", len(has))
-		return urls, how
+		return nil, fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", len(has))
 	case len(c.RPC) == 0:
 		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", chainID)
 	}

@@ -133,7 +133,7 @@ func TestAddALostRail(t *testing.T) {
 	}
 }
 
-// TestNodesOfAChain: a second token of a chain leaves the nodes that the first has, in either form of the RPC secret.
+// TestNodesOfAChain: a second token of a chain leaves the nodes that the first has.
 func TestNodesOfAChain(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`}))
 	defer node.Close()
@@ -142,7 +142,6 @@ func TestNodesOfAChain(t *testing.T) {
 	own := `{"84532":{"urls":["` + node.URL + `"]}}`
 	for why, c := range map[string]struct{ before, after, want string }{
 		"by its number": {`{"84532":{` + three + `}}`, `{"84532":{` + three + `}}`, "version 1"},
-		"plain":         {"{" + three + "}", `{"84532":{` + three + "}," + three + "}", "version 1"},
 		"none":          {"", own, "version 1"},
 		"another writes": {"", `{"7":{` + three + "}}",
 			"!put them there: the RPC secret was changed at the same time: check every chain's nodes in it"},

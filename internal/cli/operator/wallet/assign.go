@@ -18,11 +18,9 @@ import (
 )
 
 type walletAssign struct {
-	Address  token.Address `arg:"" help:"The wallet, which is drained."`
-	Merchant string        `required:"" placeholder:"mer_…" help:"Whose payments alone it makes from now on."`
+	one
+	Merchant string `required:"" placeholder:"mer_…" help:"Whose payments alone it makes from now on."`
 }
-
-func (c walletAssign) Of() token.Address { return c.Address }
 
 // Change gives the wallet to the merchant, and then the merchant its own wallets alone: a crash between leaves a wallet
 // that pays nobody. Run the command again then.
@@ -43,24 +41,19 @@ func (c walletAssign) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	return change.Change{
-		Consequences: fmt.Sprintf("Wallet %s, with %s in it, makes the payments of merchant %s alone.\n%s", c.Address,
-			cmp.Or(holds, "nothing"), c.Merchant, ownAlone(d, c.Merchant)),
-		Apply: func(ctx context.Context) (change.Answer, error) {
+	return change.Write(fmt.Sprintf("Wallet %s, with %s in it, makes the payments of merchant %s alone.\n%s", c.Address,
+		cmp.Or(holds, "nothing"), c.Merchant, ownAlone(d, c.Merchant)),
+		map[string]any{"address": c.Address, "state": wallet.Assigned, "merchant": c.Merchant}, "done",
+		func(ctx context.Context) error {
 			err := assign(ctx, d, r, w, c.Merchant)
 			if err == nil {
 				err = owns(ctx, d, c.Merchant)
 			}
-			return change.Answered(err, map[string]any{"address": c.Address, "state": wallet.Assigned, "merchant": c.Merchant}, "done")
-		},
-	}, nil
+			return err
+		}), nil
 }
 
-type walletUnassign struct {
-	Address token.Address `arg:"" help:"The wallet, which is drained and empty, or retired."`
-}
-
-func (c walletUnassign) Of() token.Address { return c.Address }
+type walletUnassign struct{ one }
 
 // Change takes the wallet from its merchant, who pays from the common ones if it was the last. That is stored first: a
 // crash between leaves a wallet that pays nobody. Run the command again then.
@@ -84,25 +77,23 @@ func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (non
 	if err != nil {
 		return none, err
 	}
-	return change.Change{
-		Consequences: fmt.Sprintf("Wallet %s is no longer merchant %s's, and stays %s. If it is the last, the merchant pays %s from "+
-			"the common wallets.", c.Address, r.Merchant, r.State, d.Asset.Symbol),
-		Apply: func(ctx context.Context) (change.Answer, error) {
+	text := "done"
+	if !retired {
+		text = fmt.Sprintf("done; remit wallet drain --undo %s lets it pay for all", c.Address)
+	}
+	return answered(r.ID, r.State, fmt.Sprintf("Wallet %s is no longer merchant %s's, and stays %s. If it is the last, the "+
+		"merchant pays %s from the common wallets.", c.Address, r.Merchant, r.State, d.Asset.Symbol), text,
+		func(ctx context.Context) error {
 			err := disowns(ctx, d, r)
 			if err == nil && !retired {
 				err = assign(ctx, d, r, w, "")
 			}
-			text := fmt.Sprintf("done; remit wallet drain --undo %s lets it pay for all", c.Address)
-			if retired {
-				text = "done"
-			}
-			return change.Answered(err, map[string]any{"address": c.Address, "state": r.State}, text)
-		},
-	}, nil
+			return err
+		}), nil
 }
 
-// idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is assigned
-// already may have payments under way.
+// idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is
+// assigned already may have payments under way.
 func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w wallet.Wallet, holds string, err error) {
 	if r.State != wallet.Assigned {
 		err = settled(ctx, d, r, nil)

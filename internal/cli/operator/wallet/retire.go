@@ -16,11 +16,9 @@ import (
 )
 
 type walletDrain struct {
-	Address token.Address `arg:"" help:"The wallet."`
-	Undo    bool          `help:"Let new payments use it again."`
+	one
+	Undo bool `help:"Let new payments use it again."`
 }
-
-func (c walletDrain) Of() token.Address { return c.Address }
 
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := registered(ctx, d, c.Address)
@@ -46,13 +44,18 @@ func become(d *deployed.Deployment, r wallet.Registration, err error, from, to w
 	case r.State != from && r.State != to:
 		err = fmt.Errorf("wallet %s is %s; choose one that is %s", r.Address, r.State, from)
 	}
-	return change.Change{Consequences: fmt.Sprintf(consequences, r.Address), Apply: func(ctx context.Context) (change.Answer, error) {
+	return answered(r.ID, to, fmt.Sprintf(consequences, r.Address), "done", func(ctx context.Context) error {
 		err := d.Payments.SetState(ctx, r.ID, from, to, time.Now())
 		if err == nil && to == wallet.Assigned { // it may have been about to be unassigned
 			err = owns(ctx, d, r.Merchant)
 		}
-		return change.Answered(err, map[string]any{"address": r.Address, "state": to}, "done")
-	}}, err
+		return err
+	}), err
+}
+
+// answered returns the change by a write that gives a wallet a state.
+func answered(id wallet.ID, to wallet.State, consequences, text string, write func(context.Context) error) change.Change {
+	return change.Write(consequences, map[string]any{"address": id.Address, "state": to}, text, write)
 }
 
 // registered returns the registration of a wallet.
@@ -82,11 +85,9 @@ func errFunding(a token.Address) error {
 }
 
 type walletFunding struct {
-	Address token.Address `arg:"" help:"The wallet, which is active."`
-	Undo    bool          `help:"Let new payments use it again, and no refill."`
+	one
+	Undo bool `help:"Let new payments use it again, and no refill."`
 }
-
-func (c walletFunding) Of() token.Address { return c.Address }
 
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := registered(ctx, d, c.Address)
@@ -103,12 +104,10 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 }
 
 type walletRetire struct {
-	Address token.Address `arg:"" help:"The wallet, which is draining."`
-	Unswept bool          `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
-	Stolen  bool          `help:"The key is stolen: wait for the stack's own payments alone; a thief never stops."`
+	one
+	Unswept bool `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
+	Stolen  bool `help:"The key is stolen: wait for the stack's own payments alone; a thief never stops."`
 }
-
-func (c walletRetire) Of() token.Address { return c.Address }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	nodes, _, err := d.Nodes(ctx)
@@ -124,15 +123,10 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
-	return change.Change{
-		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or "+
-			"check reads it any more, and payments to it are refused. Its key stays where it is; the functions may "+
-			"use one in KMS no more.", c.Address, holds),
-		Apply: func(ctx context.Context) (change.Answer, error) {
-			err := c.retire(ctx, d, settler)
-			return change.Answered(err, map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")
-		},
-	}, nil
+	return answered(d.WalletID(c.Address), wallet.Retired, fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
+		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it is; the "+
+		"functions may use one in KMS no more.", c.Address, holds), "retired",
+		func(ctx context.Context) error { return c.retire(ctx, d, settler) }), nil
 }
 
 func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settler *settlement.Settler) error {

@@ -24,12 +24,10 @@ import (
 
 // A moving is the command line of a command that moves coins out of a wallet.
 type moving struct {
-	Address token.Address `arg:"" help:"The wallet that pays."`
-	To      token.Address `required:"" placeholder:"ADDRESS" help:"Another wallet, or an address outside the stack."`
-	Key     string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
+	one
+	To  token.Address `required:"" placeholder:"ADDRESS" help:"Another wallet, or an address outside the stack."`
+	Key string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
 }
-
-func (c moving) Of() token.Address { return c.Address }
 
 type move struct {
 	moving
@@ -239,11 +237,9 @@ type Batch struct {
 
 // A calling is the command line of a command that calls a contract from a wallet.
 type calling struct {
-	Address token.Address `arg:"" help:"The wallet that calls, and pays for the gas."`
-	Key     string        `required:"" placeholder:"KEY" help:"Name of this call; nothing happens twice under it."`
+	one
+	Key string `required:"" placeholder:"KEY" help:"Name of this call; nothing happens twice under it."`
 }
-
-func (c calling) Of() token.Address { return c.Address }
 
 type batchDeploy struct{ calling }
 

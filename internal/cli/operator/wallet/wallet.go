@@ -38,15 +38,26 @@ type Commands struct {
 	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
 }
 
+// A one is the command line of a command about one wallet, on the wallet's rail.
+type one struct {
+	Address token.Address `arg:"" help:"The wallet."`
+}
+
+func (c one) Of() token.Address { return c.Address }
+
+// A new wallet is on the rail that --rail names.
+type newWallet struct{}
+
+func (newWallet) Of() (rail token.Address) { return rail }
+
 type walletCreate struct {
+	newWallet
 	KMS      bool   `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 	Merchant string `placeholder:"mer_…" help:"The merchant whose payments alone the wallet makes."`
 }
 
-func (walletCreate) Of() (rail token.Address) { return rail }
-
-// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the next command registers
-// the wallet of the stored key too, as draining: it may be a merchant's, or from tables that were lost.
+// Change makes a key, stores it and registers the wallet, in this order. If it stops between, the next command
+// registers the wallet of the stored key too, as draining: it may be a merchant's, or from tables that were lost.
 func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		if _, err := d.KeysOf(ctx, c.Merchant); err != nil {
@@ -75,11 +86,10 @@ func newKey() (keyring.Key, error) {
 }
 
 type walletImport struct {
+	newWallet
 	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
 	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
 }
-
-func (walletImport) Of() (rail token.Address) { return rail }
 
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	switch {

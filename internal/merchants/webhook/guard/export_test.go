@@ -15,8 +15,5 @@ func NewTestClient(loopback bool, resolver *net.Resolver, allowed func(netip.Add
 	return c
 }
 
-// Special is the table.
-func Special() []netip.Prefix { return special }
-
 // Timeout is how long a post may take.
 func (c *Client) Timeout() *time.Duration { return &c.timeout }
