@@ -164,9 +164,9 @@ func (s *Payments) Restore(image *Payments) {
 	defer s.mu.Unlock()
 	s.tables = image.tables
 	for i, r := range s.rails {
-		r.versions.all = slices.Clone(r.versions.all)
-		for v := range r.versions.all {
-			r.versions.all[v].Confirmed = false
+		r.versions = slices.Clone(r.versions)
+		for v := range r.versions {
+			r.versions[v].Confirmed = false
 		}
 		s.rails[i] = r
 	}
