@@ -30,7 +30,7 @@ func OpenAPIKeys(config aws.Config, name string) *APIKeys {
 
 // Create implements apikey.Store. When a call repeats it after a lost answer, ownOrTaken recognizes its own item.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
-	return s.transact(ctx, "putting "+k.ID, s.putNew(k)...)
+	return s.transact(ctx, "putting "+k.ID, putNew(k)...)
 }
 
 // issueTries bounds how often others may issue keys meanwhile: each time one more is stored, up to apikey.MaxLive.
@@ -75,8 +75,9 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 		if valid >= most {
 			return apikey.ErrLimit
 		}
-		err = s.transact(ctx, "issuing "+k.ID, append(s.putNew(k), s.put(encode(next), "attribute_not_exists(key_hash) OR revision = :seen",
-			attributes{":seen": number(it.Revision)}, is(errOvertaken)))...)
+		issued := change{item: encode(next), when: "attribute_not_exists(key_hash) OR revision = :seen",
+			values: attributes{":seen": number(it.Revision)}}
+		err = s.transact(ctx, "issuing "+k.ID, append(putNew(k), write{issued, is(errOvertaken)})...)
 		if !errors.Is(err, errOvertaken) {
 			return err
 		}
@@ -99,10 +100,10 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 }
 
 // putNew stores a key, and its hash under its id.
-func (s *APIKeys) putNew(k apikey.Key) []write {
+func putNew(k apikey.Key) []write {
 	return []write{
-		s.putAbsent(encodeAPIKey(k), func(there attributes) error { return ownOrTaken(there, k) }),
-		s.put(encode(idItem{idPrefix + k.ID, hex.EncodeToString(k.Hash[:])}), "", nil, nil),
+		{create(encodeAPIKey(k)), func(there attributes) error { return ownOrTaken(there, k) }},
+		{change{item: encode(idItem{idPrefix + k.ID, hex.EncodeToString(k.Hash[:])})}, nil},
 	}
 }
 
@@ -152,15 +153,14 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 	if from.Text() == "" || to.Text() == "" {
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
-	err := s.replace(ctx, encode(termsItem{termsPrefix + merchantID, to.Text()}), condition,
-		attributes{":from": text(from.Text()), ":to": text(to.Text())})
-	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
+	return s.make(ctx, change{item: encode(termsItem{termsPrefix + merchantID, to.Text()}), when: condition,
+		values: attributes{":from": text(from.Text()), ":to": text(to.Text())}}, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	_, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET last_used_at = :at",
+	_, err := s.apply(ctx, change{key: apiKeyKey(hash), set: attributes{"last_used_at": text(instant(at))},
 		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
-		values: attributes{":at": text(instant(at)), ":since": text(instant(since))}})
+		values: attributes{":since": text(instant(since))}})
 	if stale, ok := refused(err); ok && stale == nil {
 		return apikey.ErrNotFound
 	}
@@ -205,29 +205,25 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 // time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
-	puts := s.putNew(successor)
-	earlier := false
-	err := s.transact(ctx, doing, append([]write{s.with(change{key: apiKeyKey(hash), do: "SET expires_at = :at",
-		when:   "merchant_id = :m AND (attribute_not_exists(expires_at) OR expires_at > :at)",
-		values: attributes{":m": text(merchantID), ":at": text(instant(at))},
-	}, func(old attributes) error {
+	puts := putNew(successor)
+	own := change{key: apiKeyKey(hash), still: attributes{attrMerchantID: text(merchantID)}}
+	ended, earlier := own, false
+	ended.set, ended.values = attributes{"expires_at": text(instant(at))}, attributes{":at": text(instant(at))}
+	ended.when = "attribute_not_exists(expires_at) OR expires_at > :at"
+	err := s.transact(ctx, doing, append([]write{{ended, func(old attributes) error {
 		earlier = textOf(old, attrMerchantID) == merchantID
 		return apikey.ErrNotFound
-	})}, puts...)...)
+	}}}, puts...)...)
 	if !earlier {
 		return err
 	}
-	return s.transact(ctx, doing, append([]write{{types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
-		TableName:                 &s.name,
-		Key:                       apiKeyKey(hash),
-		ConditionExpression:       aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: attributes{":m": text(merchantID)},
-	}}, is(apikey.ErrNotFound), nil}}, puts...)...)
+	return s.transact(ctx, doing, append([]write{{own, is(apikey.ErrNotFound)}}, puts...)...)
 }
 
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
-	item, err := s.update(ctx, change{key: apiKeyKey(hash), do: "SET revoked_at = if_not_exists(revoked_at, :at)", when: "merchant_id = :m",
-		values: attributes{":m": text(merchantID), ":at": text(instant(at))}, returns: types.ReturnValueAllNew})
+	item, err := s.apply(ctx, change{key: apiKeyKey(hash), still: attributes{attrMerchantID: text(merchantID)},
+		do: "SET revoked_at = if_not_exists(revoked_at, :at)", values: attributes{":at": text(instant(at))},
+		returns: types.ReturnValueAllNew})
 	if err != nil {
 		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
 	}
@@ -248,9 +244,10 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 		if end.at.IsZero() {
 			continue
 		}
-		_, err := s.update(ctx, change{key: apiKeyKey(k.Hash), do: "SET #end = :at",
+		at := text(instant(end.at))
+		_, err := s.apply(ctx, change{key: apiKeyKey(k.Hash), set: attributes{end.attribute: at},
 			when:  "attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)",
-			names: map[string]string{"#end": end.attribute}, values: attributes{":at": text(instant(end.at))}})
+			names: map[string]string{"#end": end.attribute}, values: attributes{":at": at}})
 		if stored, ok := refused(err); ok && stored == nil {
 			return apikey.ErrNotFound
 		}

@@ -23,8 +23,7 @@ type auditItem struct {
 
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	sk := strings.Join([]string{instant(e.At), e.ID, string(e.Outcome)}, "#")
-	err := s.insert(ctx, encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect}))
-	return outcome(err, nil, "appending to the audit log")
+	return s.make(ctx, create(encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect})), nil, "appending to the audit log")
 }
 
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {

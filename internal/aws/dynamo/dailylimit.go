@@ -22,9 +22,9 @@ const spendKept = 72 * time.Hour
 
 // Charge implements store.DailyLimits with one conditional update of one item. The item holds the sums of the
 // merchant and of each of its keys for a day, so that a charge counts under both limits or under neither. The first
-// charge makes it. It keeps the sum, so that a limit changed during the day counts at once; the merchant's remainder
-// is for people. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a lost
-// answer the day may be charged twice, but never missed. A limit above 10^38-1 counts as 10^38-1.
+// charge makes it. It keeps the sum, so that a limit changed during the day counts at once. A set names the keys that it
+// counts, and bounds them. When the SDK repeats the update after a lost answer the day may be charged twice, but never
+// missed. A limit above 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	if err := fit(c); err != nil {
 		return err
@@ -51,9 +51,6 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 			}
 			add(i, "spent", spentAttr(l.Key), ":amount")
 			values[":amount"], values[fmt.Sprint(":spent", i)] = units(c.Amount), units(most.Sub(c.Amount))
-			if l.Key == "" {
-				set = append(set, fmt.Sprintf("remaining = :spent%d - if_not_exists(#spent%[1]d, :zero)", i))
-			}
 		}
 		if l.Count > 0 {
 			if l.Count < c.Count {
@@ -69,7 +66,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		values[":keys"], values[":key"], values[":most"] = textSet(key), text(key), number(store.MaxDayKeys)
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
-	_, err := s.update(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do,
+	_, err := s.apply(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do,
 		when: strings.Join(conditions, " AND "), names: names, values: values})
 	if day, ok := refused(err); ok {
 		there, _ := day["keys"].(*types.AttributeValueMemberSS)
@@ -99,9 +96,6 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			}
 			take(fmt.Sprint("#spent", i), spentAttr(l.Key), ":amount")
 			values[":amount"] = units(c.Amount)
-			if l.Key == "" {
-				set = append(set, "remaining = remaining + :amount")
-			}
 		}
 		if l.Count > 0 {
 			take(fmt.Sprint("#count", i), countAttr(l.Key), ":count")

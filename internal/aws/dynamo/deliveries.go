@@ -21,7 +21,7 @@ func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	if err := webhook.FitsDelivery(d); err != nil {
 		return err
 	}
-	return outcome(s.insert(ctx, encodeDelivery(d)), nil, "putting "+d.Delivery)
+	return s.make(ctx, create(encodeDelivery(d)), nil, "putting "+d.Delivery)
 }
 
 // Load implements webhook.DeliveryStore with one batch of two items.
@@ -51,33 +51,29 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 // Record implements webhook.DeliveryStore with one conditional update, which
 // appends the new attempts. Of a first attempt it makes the item if there is none.
 func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	item := encodeDelivery(d)
 	c := change{
 		fits: webhook.FitsDelivery(d), key: deliveryKey(d.Ref),
-		do:   "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)",
-		when: "attempt_count = :read AND #status = :pending",
+		set:  pick(item, "status", "attempt_count", attrNextAttemptAt, attrShard, "ended_at"),
+		do:   "SET attempts = list_append(if_not_exists(attempts, :none), :added)",
+		when: "attempt_count = :read AND #status = :open",
 		values: attributes{
-			":status": text(d.Status), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
-			":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])),
-			":none":  &types.AttributeValueMemberL{}, ":pending": text(webhook.Pending),
+			":read": number(uint64(attempts)), ":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])),
+			":none": &types.AttributeValueMemberL{}, ":open": text(webhook.Pending),
 		},
 	}
 	if d.Status == webhook.Delivered {
-		c.when = "attempt_count = :read AND #status <> :status"
-		delete(c.values, ":pending")
+		c.when, c.values[":open"] = "attempt_count = :read AND #status <> :open", text(d.Status)
 	}
-	item := encodeDelivery(d)
-	c.set(attrNextAttemptAt, item[attrNextAttemptAt])
-	c.set(attrShard, item[attrShard])
-	c.set("ended_at", item["ended_at"])
 	if attempts == 0 {
 		c.when = "attribute_not_exists(pk) OR " + c.when
 		for _, name := range deliveryFixed {
 			if item[name] != nil {
-				c.set(name, item[name])
+				c.set[name] = item[name]
 			}
 		}
 	}
-	_, err := s.update(ctx, c)
+	_, err := s.apply(ctx, c)
 	if item, ok := refused(err); ok {
 		return unrecorded(item, d)
 	}
@@ -193,6 +189,6 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 
 // Unpark implements webhook.DueStore. It removes the shard, and with it the item from the due index.
 func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
-	return s.make(ctx, change{key: deliveryKey(d.Ref), do: "REMOVE #shard", when: "attribute_exists(#shard) AND next_attempt_at = :at",
-		values: attributes{":at": text(instant(d.At))}}, nil, "unparking "+d.Delivery)
+	return s.make(ctx, change{key: deliveryKey(d.Ref), still: attributes{attrNextAttemptAt: text(instant(d.At))},
+		when: "attribute_exists(#shard)", set: attributes{attrShard: nil}}, nil, "unparking "+d.Delivery)
 }

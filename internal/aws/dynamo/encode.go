@@ -33,6 +33,24 @@ func number(n uint64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
 }
 
+// less takes one from a count.
+var less = &types.AttributeValueMemberN{Value: "-1"}
+
+// textOrNone is nil for an empty text, and numberOrNone for zero: of an attribute that is not there.
+func textOrNone[S ~string](s S) types.AttributeValue {
+	if s == "" {
+		return nil
+	}
+	return text(s)
+}
+
+func numberOrNone(n uint64) types.AttributeValue {
+	if n == 0 {
+		return nil
+	}
+	return number(n)
+}
+
 // instant returns the text of a time, which keeps nanoseconds, in UTC and at a fixed width, so that the text sorts by
 // time. The zero time is "", to be omitted.
 func instant(t time.Time) string { return layOut(t, "2006-01-02T15:04:05.000000000Z") } // RFC 3339

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -30,17 +29,17 @@ func (s *Payments) Guard(ctx context.Context, id string) (store.Guard, error) {
 // CreateGuarded implements store.Payments with one transaction: the payment, its guard. When the SDK repeats it after
 // a lost answer, its token makes the answer the first one.
 func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (payment.Payment, bool, error) {
-	if err := cmp.Or(store.FitsPayment(p), store.FitsGuard(g)); err != nil {
+	if err := store.FitsPayment(p); err != nil {
 		return payment.Payment{}, false, err
 	}
 	stored, created := p, true
 	err := s.transact(ctx, "putting "+string(p.ID),
-		s.putAbsent(encodePayment(p), func(there attributes) (err error) {
+		write{create(encodePayment(p)), func(there attributes) (err error) {
 			created = false
 			stored, err = decodePayment(there)
 			return err
-		}),
-		s.putGuard(g, p))
+		}},
+		putGuard(g, p))
 	if err != nil {
 		return payment.Payment{}, false, err
 	}
@@ -48,12 +47,12 @@ func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store
 }
 
 // putGuard stores g with p, if the guard of g's version is stored.
-func (s *Payments) putGuard(g store.Guard, p payment.Payment) write {
-	condition, values := "attribute_not_exists(pk)", attributes(nil)
-	if g.Version > 0 {
-		condition, values = "version = :version", attributes{":version": number(g.Version)}
-	}
+func putGuard(g store.Guard, p payment.Payment) write {
 	next := g.With(p)
-	item := encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()})
-	return s.put(item, condition, values, is(store.ErrChanged))
+	c := create(encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()}))
+	if g.Version > 0 {
+		c.still = attributes{"version": number(g.Version)}
+	}
+	c.fits = store.FitsGuard(g)
+	return write{c, is(store.ErrChanged)}
 }

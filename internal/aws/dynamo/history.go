@@ -174,7 +174,7 @@ func (s *Payments) bucket(index *string, keys, pk string, f store.Filter, filter
 		in.ProjectionExpression = aws.String("sk")
 	}
 	if filter != "" {
-		in.FilterExpression, in.ExpressionAttributeNames, in.Limit = &filter, change{when: filter}.placeholders(), aws.Int32(firstLook)
+		in.FilterExpression, in.ExpressionAttributeNames, in.Limit = &filter, change{when: filter}.render().names, aws.Int32(firstLook)
 	}
 	return bucket{next: in}
 }

@@ -36,14 +36,14 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		returns: types.ReturnValueAllNew,
 	}
 	if n.Owner != wallet.Anyone {
-		c.when += " AND " + assigned(c.values, n.Owner)
+		c.still = attributes{attrAssigned: textOrNone(n.Owner)}
 	}
 	if n.MerchantCap > 0 {
 		c.do += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
 		c.when += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"
 		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, number(0), number(n.MerchantCap)
 	}
-	item, err := s.update(ctx, c)
+	item, err := s.apply(ctx, c)
 	if old, ok := refused(err); ok {
 		if old == nil {
 			return wallet.Wallet{}, wallet.ErrUnknown
@@ -74,13 +74,12 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 // Return implements store.Nonces. A caller that repeats it after a lost answer gets ErrChanged.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
 	c := change{
+		still: attributes{"next_nonce": number(nonce + 1), "paused": nil},
 		do:    "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",
-		when:  "reservations.#id = :nonce AND reserved_at.#id = :at AND next_nonce = :next AND attribute_not_exists(paused)",
+		when:  "reservations.#id = :nonce AND reserved_at.#id = :at",
 		names: map[string]string{"#id": string(n.Payment)},
-		values: attributes{
-			":nonce": number(nonce), ":next": number(nonce + 1), ":at": text(instant(n.At)), ":one": number(1),
-			":amount": units(n.Amount), ":gas": units(n.Gas),
-		},
+		values: attributes{":nonce": number(nonce), ":at": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount),
+			":gas": units(n.Gas)},
 	}
 	if n.MerchantCap > 0 {
 		c.do, c.names["#m"] = c.do+", in_flight.#m = if_not_exists(in_flight.#m, :one) - :one", n.Merchant
@@ -96,13 +95,13 @@ func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, 
 }
 
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
-	_, err := s.update(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
-		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: attributes{":nonce": number(tx.Nonce)}})
-	return outcome(err, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
+	return s.make(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
+		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: attributes{":nonce": number(tx.Nonce)}},
+		nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{do: "SET nonce_ceiling = :ceiling",
+	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{set: attributes{"nonce_ceiling": number(ceiling)},
 		when: "nonce_ceiling < :ceiling", values: attributes{":ceiling": number(ceiling)}}))
 }
 

@@ -77,7 +77,7 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of a payment that is not signed. Commit, AddAttempt and Finish set later states' attributes.
+// encodePayment returns the item of a payment, without attempts and places in lists. An update picks what it changes.
 func encodePayment(p payment.Payment) attributes {
 	it := paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment", MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey,
@@ -85,13 +85,15 @@ func encodePayment(p payment.Payment) attributes {
 		Metadata: p.Metadata, Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(),
 		Network: p.Network, Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(), TxGas: p.Tx.Gas,
 		TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		Guarded: p.Guarded, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
+		Guarded: p.Guarded, WalletOf: p.WalletOf, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
 		UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()
 	}
-	it.References = references(p.Entries)
+	for _, e := range p.Entries {
+		it.References = append(it.References, e.Reference)
+	}
 	if !p.BatchContract.IsZero() {
 		it.BatchBy = p.BatchContract.String()
 	}
@@ -101,18 +103,33 @@ func encodePayment(p payment.Payment) attributes {
 			it.Entries = slices.Concat(it.Entries, e.To[:], units[entrySize-entryUnits:])
 		}
 	}
+	if p.State.Signed() {
+		it.Nonce, it.TxHash = &p.Nonce, p.TxHash.String()
+	}
+	if !p.Onchain.IsZero() {
+		it.Onchain, it.Block = p.Onchain.String(), p.Block
+	}
+	if p.Fee != nil {
+		it.Fee = p.Fee.String()
+	}
+	if p.Failure != nil {
+		it.FailureCode, it.FailureMessage = string(p.Failure.Code), p.Failure.Message
+	}
+	if p.Event != nil {
+		it.EventID, it.EventType, it.EventBody = p.Event.ID, p.Event.Type, p.Event.Body
+	}
 	return encode(it)
+}
+
+// listed is encodePayment with the place in the merchant's list.
+func listed(p payment.Payment) attributes {
+	item := encodePayment(p)
+	item[attrListPK], item[attrListSK] = text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))), text(listSK(p.CreatedAt, string(p.ID)))
+	return item
 }
 
 // The bytes of an entry of several, and those of its amount, which the contract holds to them (disburser.MaxAmount).
 const entrySize, entryUnits = 32, 12
-
-func references(entries []payment.Entry) (all []string) {
-	for _, e := range entries {
-		all = append(all, e.Reference)
-	}
-	return all
-}
 
 // entriesOf reads the entries of a batch. That of one alone has the payment's recipient and amount.
 func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.Entry) {

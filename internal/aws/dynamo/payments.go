@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -40,7 +39,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 		return payment.Payment{}, false, err
 	}
 	sent := 0
-	err := s.insert(ctx, encodePayment(p), counting(&sent))
+	_, err := s.apply(ctx, create(encodePayment(p)), counting(&sent))
 	if there, ok := refused(err); ok && there != nil {
 		stored, err := decodePayment(there)
 		return stored, err == nil && sent > 1 && stored.State == payment.Prepared && stored.Revision == p.Revision, err
@@ -80,76 +79,51 @@ func decodeHash(item attributes) (payment.ID, error) {
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	return s.make(ctx, change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		do: "SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
-			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, tx_gas_unit = :unit, revision = :revision",
-		when: "#state = :prepared AND (revision = :old OR revision = :revision)",
-		values: attributes{
-			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": boolean(p.Memo()),
-			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()), ":cap": text(p.Tx.Fees.Cap.String()),
-			":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
-			":unit": number(uint64(p.Tx.GasUnit)), ":prepared": text(payment.Prepared),
-		},
+		set:    pick(encodePayment(p), "wallet", "chain_id", "memo", "tx_gas", "tx_tip", "tx_cap", "tx_l1_fee", "tx_gas_unit", "revision"),
+		when:   "#state = :prepared AND revision IN (:old, :new)",
+		values: attributes{":prepared": text(payment.Prepared), ":old": text(old), ":new": text(p.Revision)},
 	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
 
 // Discard implements store.Payments. When the SDK repeats it after a lost answer the payment is gone, and the caller
 // gets ErrChanged: whether this call or another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
-	err := s.remove(ctx, change{key: paymentKey(p.ID),
-		when:   "#state = :prepared AND revision = :revision AND attribute_not_exists(proposal)",
-		values: attributes{":prepared": text(payment.Prepared), ":revision": text(p.Revision)}})
-	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
+	return s.make(ctx, change{key: paymentKey(p.ID), gone: true,
+		still: attributes{attrState: text(payment.Prepared), "revision": text(p.Revision), "proposal": nil}},
+		store.ErrChanged, "discarding "+string(p.ID))
 }
 
 // Adopt implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		do: "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, " +
-			"list_pk = :list, list_sk = :place, version = :version",
-		when: "merchant_id = :nobody AND #state <> :prepared AND version = :before",
-		values: attributes{
-			":nobody": text(""), ":prepared": text(payment.Prepared), ":merchant": text(p.Merchant),
-			":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
-			":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
-			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)),
-		},
+		still: attributes{attrMerchantID: text(""), "version": number(uint64(p.Version - 1))},
+		when:  "#state <> :prepared", values: attributes{":prepared": text(payment.Prepared)},
+		set: pick(listed(p), attrMerchantID, "mode", "idempotency_key", "fingerprint", attrListPK, attrListSK, "version", "reference",
+			"metadata", "references"),
 	}
-	if p.Reference != "" {
-		c.set("reference", text(p.Reference))
-	}
-	if len(p.Metadata) > 0 {
-		c.set("metadata", encodeValue(p.Metadata))
-	}
-	if p.Entries != nil {
-		c.set("references", encodeValue(references(p.Entries)))
-	}
-	return s.transact(ctx, "adopting "+string(p.ID), slices.Concat([]write{s.with(c, is(store.ErrChanged))}, s.putReference(p))...)
+	return s.transact(ctx, "adopting "+string(p.ID), append([]write{{c, is(store.ErrChanged)}}, putReference(p)...)...)
 }
 
 // Redact implements store.Payments with one transaction: the payment, and its place among those of its reference.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
-	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET event_body = :body", when: "#state IN (:confirmed, :failed)",
-		values: attributes{":body": binary(p.Event.Body), ":confirmed": text(payment.Confirmed), ":failed": text(payment.Failed)}}
-	if p.Entries != nil {
-		c.set("references", encodeValue(references(p.Entries)))
-	}
-	c.set("reference", nil)
-	c.set("metadata", nil)
-	redacted := []write{s.with(c, is(store.ErrChanged))}
+	redacted := []write{{change{fits: store.FitsPayment(p), key: paymentKey(p.ID),
+		set:  pick(encodePayment(p), "event_body", "reference", "metadata", "references"),
+		when: "#state IN (:confirmed, :failed)", values: attributes{":confirmed": text(payment.Confirmed), ":failed": text(payment.Failed)},
+	}, is(store.ErrChanged)}}
 	switch old, err := s.Payment(ctx, p.ID); {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	case old.Reference != "":
-		redacted = append(redacted, s.without(change{key: referenceKey(old)}, nil))
+		redacted = append(redacted, write{change{key: referenceKey(old), gone: true}, nil})
 	}
 	return s.transact(ctx, "redacting "+string(p.ID), redacted...)
 }
 
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
-	item, err := s.update(ctx, change{key: paymentKey(id), do: "SET mined_at = if_not_exists(mined_at, :at)",
-		when: "#state = :committed", returns: types.ReturnValueAllNew,
-		values: attributes{":at": text(moment(at.Truncate(time.Millisecond))), ":committed": text(payment.Committed)}})
+	item, err := s.apply(ctx, change{key: paymentKey(id), still: attributes{attrState: text(payment.Committed)},
+		do: "SET mined_at = if_not_exists(mined_at, :at)", values: attributes{":at": text(moment(at.Truncate(time.Millisecond)))},
+		returns: types.ReturnValueAllNew})
 	if err != nil {
 		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
 	}
@@ -158,25 +132,9 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
-	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET #state = :state, version = :version, updated_at = :at",
-		when: "#state = :committed AND version = :before",
-		values: attributes{":committed": text(payment.Committed), ":state": text(p.State),
-			":version": number(uint64(p.Version)), ":before": number(uint64(p.Version - 1)), ":at": text(moment(p.UpdatedAt))}}
-	if !p.Onchain.IsZero() {
-		c.set("onchain_tx_hash", text(p.Onchain.String()))
-		c.set("block_number", number(p.Block))
-	}
-	if p.Fee != nil {
-		c.set("network_fee", text(p.Fee.String()))
-	}
-	if p.Failure != nil {
-		c.set("failure_code", text(p.Failure.Code))
-		c.set("failure_message", text(p.Failure.Message))
-	}
-	if p.Event != nil {
-		c.set("event_id", text(p.Event.ID))
-		c.set("event_type", text(p.Event.Type))
-		c.set("event_body", binary(p.Event.Body))
-	}
+	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID),
+		still: attributes{attrState: text(payment.Committed), "version": number(uint64(p.Version - 1))},
+		set: pick(encodePayment(p), attrState, "version", "updated_at", "onchain_tx_hash", "block_number", "network_fee", "failure_code",
+			"failure_message", "event_id", "event_type", "event_body")}
 	return s.make(ctx, c, store.ErrChanged, "finishing "+string(p.ID))
 }

@@ -3,8 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -18,32 +16,22 @@ import (
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		do: "SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-			"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision",
-		when: "#state = :prepared AND revision = :revision",
-		values: attributes{
-			":prepared": text(payment.Prepared), ":revision": text(p.Revision), ":committed": text(p.State),
-			":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
-			":hash": text(p.TxHash.String()), ":version": number(uint64(p.Version)),
-			":at": text(moment(p.UpdatedAt)), ":list": text(listPK(listPrefix(p.Merchant, p.Mode), string(p.ID))),
-			":place": text(listSK(p.CreatedAt, string(p.ID))),
-		},
+		still: attributes{attrState: text(payment.Prepared), "revision": text(p.Revision)},
+		set:   pick(listed(p), attrState, "nonce", "tx_hash", "version", "updated_at", attrListPK, attrListSK, "wallet_of"),
 	}
-	if p.WalletOf != "" {
-		c.do, c.values[":of"] = strings.Replace(c.do, "SET ", "SET wallet_of = :of, ", 1), text(p.WalletOf)
-	}
-	return s.transact(ctx, "committing "+string(p.ID), slices.Concat([]write{
-		s.with(c, is(store.ErrChanged)),
-		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
-		s.putHash(p.TxHash, p.ID),
-	}, s.putReference(p))...)
+	c.set["attempts"], c.set["revision"] = encodeAttempt(p.LastAttempt()), nil
+	return s.transact(ctx, "committing "+string(p.ID), append([]write{
+		{c, is(store.ErrChanged)},
+		{create(encodePendingTx(store.PendingTxOf(p))), is(store.ErrNonceTaken)},
+		putHash(p.TxHash, p.ID),
+	}, putReference(p)...)...)
 }
 
-func (s *Payments) putReference(p payment.Payment) []write {
+func putReference(p payment.Payment) []write {
 	if p.Reference == "" {
 		return nil
 	}
-	return []write{s.put(referenceKey(p), "", nil, nil)}
+	return []write{{change{item: referenceKey(p)}, nil}}
 }
 
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its pending transaction, the new hash.
@@ -51,19 +39,14 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	c := change{
-		fits: store.FitsPayment(p), key: paymentKey(p.ID), do: "SET attempts = list_append(attempts, :attempt)",
-		when: "#state = :committed AND size(attempts) = :count", // attempts are only ever added
-		values: attributes{":committed": text(payment.Committed), ":attempt": encodeAttempt(p.LastAttempt()),
-			":count": number(uint64(len(earlier)))},
+		fits: store.FitsPayment(p), key: paymentKey(p.ID), still: attributes{attrState: text(payment.Committed)},
+		do: "SET attempts = list_append(attempts, :attempt)", when: "size(attempts) = :count", // attempts are only ever added
+		values: attributes{":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier)))},
 	}
 	if last := len(earlier) - 1; last >= 0 {
 		c.when, c.values[":last"] = c.when+fmt.Sprintf(" AND attempts[%d].#hash = :last", last), text(earlier[last].String())
 	}
-	return s.transact(ctx, "adding an attempt to "+string(p.ID),
-		s.with(c, is(store.ErrChanged)),
-		s.bumpPendingTx(tx),
-		s.putHash(tx.Hash(), p.ID),
-	)
+	return s.transact(ctx, "adding an attempt to "+string(p.ID), write{c, is(store.ErrChanged)}, bumpPendingTx(tx), putHash(tx.Hash(), p.ID))
 }
 
 // PutNoop implements store.PendingTxs with one transaction: the pending transaction, its hash.
@@ -72,47 +55,32 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 		return err
 	}
 	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
-		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
+		write{create(encodePendingTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), ""))
 }
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
-		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
+	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce), bumpPendingTx(tx), putHash(tx.Hash(), ""))
 }
 
 // putHash makes a hash lead to a payment, or to none for a no-op, whose id is
 // empty. It needs no condition: the same bytes always lead to the same payment.
-func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
+func putHash(hash chain.Hash, id payment.ID) write {
 	item := txKey(hash.String())
 	if id != "" {
 		item["payment_id"] = text(id)
 	}
-	return s.put(item, "", nil, nil)
+	return write{change{item: item}, nil}
 }
 
 // bumpPendingTx sets the newest attempt of tx if the stored pending transaction
 // has exactly the attempts before it, else it is refused with ErrChanged.
-func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
-	last := len(tx.Hashes) - 1
-	c := change{
+func bumpPendingTx(tx wallet.PendingTx) write {
+	return write{change{
 		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce),
-		do: "SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, signed_at = :at, " +
-			"token_held = :token, gas_held = :gas",
-		when: "hashes = :earlier AND attribute_not_exists(payment_id)",
-		values: attributes{
-			":earlier": encodeValue(texts(tx.Hashes[:last])), ":hash": encodeValue(texts(tx.Hashes[last:])),
-			":raw": binary(tx.Raw), ":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()),
-			":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()), ":token": text(tx.Amount.String()),
-		},
-	}
-	if tx.HasNoop {
-		c.set("has_noop", boolean(true))
-	}
-	if !tx.Noop() {
-		c.when, c.values[":id"] = "hashes = :earlier AND payment_id = :id", text(tx.Payment)
-	}
-	return s.with(c, is(store.ErrChanged))
+		still: attributes{"hashes": encodeValue(texts(tx.Hashes[:len(tx.Hashes)-1])), "payment_id": textOrNone(tx.Payment)},
+		set:   pick(encodePendingTx(tx), "hashes", "raw_bytes", "tip", "fee_cap", "signed_at", "token_held", "gas_held", "has_noop"),
+	}, is(store.ErrChanged)}
 }
 
 // PendingTxs implements store.PendingTxs with one query, strongly consistent.
@@ -138,8 +106,7 @@ func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (w
 }
 
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
-	err := s.remove(ctx, change{key: pendingTxKey(id, nonce)})
-	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
+	return s.make(ctx, change{key: pendingTxKey(id, nonce), gone: true}, nil, "deleting the pending transaction at "+placeOf(id, nonce))
 }
 
 type pendingTxItem struct {
@@ -162,7 +129,7 @@ type pendingTxItem struct {
 func encodePendingTx(tx wallet.PendingTx) attributes {
 	return encode(pendingTxItem{
 		PK: walletPK(tx.ID), SK: pendingTxSK(tx.Nonce),
-		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: texts(tx.Hashes), Raw: tx.Raw,
+		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: texts(tx.Hashes), Raw: append([]byte{}, tx.Raw...),
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
 		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant, HasNoop: tx.HasNoop,
 	})

@@ -17,14 +17,14 @@ const placesKept = 24 * time.Hour
 // room, so that a place costs one write to take and one to leave.
 func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
 	take := change{
-		fits: store.Within("places", most, store.MaxPlaces), key: placesKey(p), do: "ADD held :place SET #ttl = :ttl",
+		fits: store.Within("places", most, store.MaxPlaces), key: placesKey(p), do: "ADD held :place",
+		set:  attributes{attrTTL: number(uint64(now.Add(placesKept).Unix()))},
 		when: "attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)",
 		values: attributes{
 			":place": textSet(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
-			":ttl": number(uint64(now.Add(placesKept).Unix())),
 		},
 	}
-	_, err := s.update(ctx, take)
+	_, err := s.apply(ctx, take)
 	item, full := refused(err)
 	held, _ := item["held"].(*types.AttributeValueMemberSS)
 	if !full || held == nil {

@@ -15,11 +15,10 @@ type progressItem struct {
 	Waits payment.Progress `dynamodbav:"waits,omitempty"`
 }
 
-// keep adds to a SET what a round has seen, unless that is nil.
-func (c *change) keep(seen *wallet.Progress) {
+// keep sets what a round has seen, unless that is nil.
+func (c change) keep(seen *wallet.Progress) {
 	if seen != nil {
-		c.do += ", progress = :progress"
-		c.values[":progress"] = encodeValue(progressItem(*seen))
+		c.set["progress"] = encodeValue(progressItem(*seen))
 	}
 }
 

@@ -19,15 +19,16 @@ import (
 // Propose implements store.Proposals with one transaction: the payment's item, its place in the merchant's list, the
 // count of open ones. When the SDK repeats it after a lost answer, its token makes the answer the first one.
 func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, error) {
-	created := true
+	created, proposed := true, create(encodeProposal(p))
+	proposed.fits = store.FitsPayment(p.Payment)
 	err := s.transact(ctx, "proposing "+string(p.Payment.ID),
-		s.putAbsent(encodeProposal(p), func(attributes) error {
+		write{proposed, func(attributes) error {
 			created = false
 			return nil
-		}),
-		write{fits: store.FitsPayment(p.Payment), TransactWriteItem: s.place(p).TransactWriteItem},
-		s.with(change{key: openKey(p), do: "ADD open_count :one", when: "attribute_not_exists(open_count) OR open_count < :most",
-			values: attributes{":one": number(1), ":most": number(proposal.MaxOpen)}}, is(store.ErrProposals)))
+		}},
+		write{place(p), nil},
+		write{change{key: openKey(p), do: "ADD open_count :one", when: "attribute_not_exists(open_count) OR open_count < :most",
+			values: attributes{":one": number(1), ":most": number(proposal.MaxOpen)}}, is(store.ErrProposals)})
 	return created && err == nil, err
 }
 
@@ -46,18 +47,12 @@ func proposalText(p proposal.Proposal) types.AttributeValue {
 }
 
 // place writes the place of p in its merchant's list, and in the index as long as something is to be done.
-func (s *Payments) place(p proposal.Proposal) write {
-	c := change{key: placeKey(p), values: attributes{}}
-	c.set("status", text(p.Status()))
-	c.set("proposed_by", text(p.By.Key))
+func place(p proposal.Proposal) change {
+	set := attributes{"status": text(p.Status()), "proposed_by": text(p.By.Key), attrListPK: nil, attrListSK: nil}
 	if next := p.Next(); !next.IsZero() {
-		c.set(attrListPK, text(duePK))
-		c.set(attrListSK, text(listSK(next, string(p.Payment.ID))))
-	} else {
-		c.set(attrListPK, nil)
-		c.set(attrListSK, nil)
+		set[attrListPK], set[attrListSK] = text(duePK), text(listSK(next, string(p.Payment.ID)))
 	}
-	return s.with(c, nil)
+	return change{key: placeKey(p), set: set}
 }
 
 func (s *Payments) Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error) {
@@ -80,29 +75,21 @@ func decodeProposal(item attributes) (p proposal.Proposal, err error) {
 // them meanwhile.
 func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
 	to.Writes = from.Writes + 1
-	c := change{
-		key: paymentKey(to.Payment.ID), do: "SET proposal = :proposal, proposal_writes = :writes",
-		when:   "#state = :from AND proposal_writes = :before",
-		values: attributes{":from": text(from.Payment.State), ":before": number(from.Writes)},
-	}
-	writes := make([]write, 1)
+	item, c := encodeProposal(to), change{still: attributes{attrState: text(from.Payment.State), "proposal_writes": number(from.Writes)}}
 	if from.Payment.State.Signed() {
-		c.values[":proposal"], c.values[":writes"] = proposalText(to), number(to.Writes)
-		writes[0] = s.with(c, is(store.ErrChanged))
+		c.key, c.set = paymentKey(to.Payment.ID), pick(item, "proposal", "proposal_writes")
 	} else {
-		c.when, c.values[":read"] = c.when+" AND revision = :read", text(from.Payment.Revision)
-		writes[0] = s.put(encodeProposal(to), c.when, c.values, is(store.ErrChanged))
+		c.item, c.still["revision"] = item, text(from.Payment.Revision)
 	}
+	writes := []write{{c, is(store.ErrChanged)}}
 	if from.Next() != to.Next() || from.Status() != to.Status() {
-		writes = append(writes, s.place(to))
+		writes = append(writes, write{place(to), nil})
 	}
 	if to.Closed && !from.Closed {
-		less := &types.AttributeValueMemberN{Value: "-1"}
-		writes = append(writes, s.with(change{key: openKey(to), do: "ADD open_count :less", values: attributes{":less": less}}, nil))
+		writes = append(writes, write{change{key: openKey(to), do: "ADD open_count :less", values: attributes{":less": less}}, nil})
 	}
 	if g.ID != "" {
-		writes = append(writes, s.putGuard(g, to.Payment))
-		writes[len(writes)-1].fits = store.FitsGuard(g)
+		writes = append(writes, putGuard(g, to.Payment))
 	}
 	return s.transact(ctx, "amending the proposal of "+string(to.Payment.ID), writes...)
 }

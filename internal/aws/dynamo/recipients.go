@@ -50,10 +50,10 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 
 // AddEntry implements recipient.Store. When the SDK repeats the put after a lost answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
-	err := s.insert(ctx, encode(entryItem{
+	_, err := s.apply(ctx, create(encode(entryItem{
 		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt),
 		e.Address.String(), e.Label, instant(e.ActiveAt),
-	}))
+	})))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
 		return stored, err == nil && stored == e, err
@@ -98,6 +98,6 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 
 // DeleteEntry implements recipient.Store. When the SDK repeats it after a lost answer, the caller gets ErrNotFound.
 func (s *APIKeys) DeleteEntry(ctx context.Context, merchant, mode string, a token.Address) error {
-	err := s.remove(ctx, change{key: entryKey(merchant, mode, a), when: "attribute_exists(key_hash)"})
-	return outcome(err, recipient.ErrNotFound, "deleting an entry")
+	c := change{key: entryKey(merchant, mode, a), gone: true, when: "attribute_exists(key_hash)"}
+	return s.make(ctx, c, recipient.ErrNotFound, "deleting an entry")
 }

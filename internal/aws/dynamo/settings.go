@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
@@ -19,14 +18,12 @@ import (
 
 const deniedPK, railsPK = "denied", "rails"
 
-// railKey returns the key of a version of a rail's settings; 0 is the current one. Rails are numbered from 1.
-func railKey(rail int) func(version uint64) primaryKey {
-	return func(version uint64) primaryKey {
-		if version == 0 {
-			return pair(railsPK, fmt.Sprintf("%02d", rail))
-		}
-		return pair(railsPK, fmt.Sprintf("version#%02d#%020d", rail, version))
+// railKey returns the key of a version of the settings of rails[i]; 0 is the current one.
+func railKey(i int, version uint64) primaryKey {
+	if version == 0 {
+		return pair(railsPK, fmt.Sprintf("%02d", i+1))
 	}
+	return pair(railsPK, fmt.Sprintf("version#%02d#%020d", i+1, version))
 }
 
 type settingsItem struct {
@@ -63,35 +60,9 @@ func decodeSettings(table string, item attributes) (v settings.Settings, err err
 	return v, err
 }
 
-// setSettings stores v as the next version of a rail, as the current one and in the history, whose oldest it removes.
-func setSettings(ctx context.Context, table table, key func(uint64) primaryKey, v settings.Settings, added, closed time.Time) error {
-	if err := settings.Payments.Validate(v); err != nil {
-		return err
-	}
-	it := settingsItem{Version: v.Version + 1, Needs: v.Needs, At: instant(v.At), Who: v.Who, Why: v.Why, Values: settings.Payments.Encode(v),
-		Asset: v.Coin().String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(added), Closed: instant(closed)}
-	if v.Confirmed {
-		it.Confirmed = table.name
-	}
-	under := func(k primaryKey) attributes {
-		item := encode(it)
-		maps.Copy(item, k)
-		return item
-	}
-	when, version := "version = :version", number(v.Version)
-	if v.Version == 0 {
-		when, version = "attribute_not_exists(version) OR NOT attribute_type(version, :version)", text("N")
-	}
-	writes := []write{table.put(under(key(0)), when, attributes{":version": version}, is(store.ErrChanged)),
-		table.put(under(key(it.Version)), "", nil, nil)}
-	if it.Version > settings.Kept {
-		writes = append(writes, table.without(change{key: key(it.Version - settings.Kept)}, nil))
-	}
-	return table.transact(ctx, "storing settings", writes...)
-}
-
-// SetSettings implements store.Settings. The number of a new rail is the next one, on the condition that it is free: so
-// of two rails that are added at once one is refused, and reads the other when it is repeated.
+// SetSettings implements store.Settings with one transaction: the current version, and the same in the history, whose
+// oldest it removes. The number of a new rail is the next one, on the condition that it is free: so of two rails that are
+// added at once one is refused, and reads the other when it is repeated.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	rails, err := s.rails(ctx)
 	if err != nil {
@@ -110,7 +81,27 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		}
 		i, rails = len(rails), append(rails, store.Rail{Added: v.At})
 	}
-	return setSettings(ctx, s.table, railKey(i+1), v, rails[i].Added, rails[i].ClosedBy(v))
+	if err := settings.Payments.Validate(v); err != nil {
+		return err
+	}
+	it := settingsItem{Version: v.Version + 1, Needs: v.Needs, At: instant(v.At), Who: v.Who, Why: v.Why, Values: settings.Payments.Encode(v),
+		Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added),
+		Closed: instant(rails[i].ClosedBy(v))}
+	if v.Confirmed {
+		it.Confirmed = s.name
+	}
+	current, kept := change{item: encode(it), still: attributes{"version": number(v.Version)}}, change{item: encode(it)}
+	maps.Copy(current.item, railKey(i, 0))
+	maps.Copy(kept.item, railKey(i, it.Version))
+	if v.Version == 0 {
+		current.still, current.when = nil, "attribute_not_exists(version) OR NOT attribute_type(version, :number)"
+		current.values = attributes{":number": text("N")}
+	}
+	writes := []write{{current, is(store.ErrChanged)}, {kept, nil}}
+	if it.Version > settings.Kept {
+		writes = append(writes, write{change{key: railKey(i, it.Version-settings.Kept), gone: true}, nil})
+	}
+	return s.transact(ctx, "storing settings", writes...)
 }
 
 func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error) {
@@ -121,7 +112,7 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 	}
 	var keys []primaryKey
 	for newest, n := rails[i].Settings.Version, rails[i].Settings.Version; n > 0 && newest-n < settings.Kept; n-- {
-		keys = append(keys, railKey(i+1)(n))
+		keys = append(keys, railKey(i, n))
 	}
 	items, err := s.batch(ctx, keys)
 	if err != nil {
@@ -184,11 +175,11 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	}
 	item := denialKey(d.To)
 	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))
-	return outcome(s.replace(ctx, item, "", nil), nil, "denying "+d.To.String())
+	return s.make(ctx, change{item: item}, nil, "denying "+d.To.String())
 }
 
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
-	return outcome(s.remove(ctx, change{key: denialKey(to)}), nil, "allowing "+to.String())
+	return s.make(ctx, change{key: denialKey(to), gone: true}, nil, "allowing "+to.String())
 }
 
 // Rules implements store.Settings with two strongly consistent queries at once. A denial that does not decode is an

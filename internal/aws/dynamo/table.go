@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -122,77 +123,120 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: its effect, and the condition under which, which holds always if it is empty. A
-// "#name" in both is the attribute of that name, or of the name that names has for it.
+// A change is a write of one item: what must still be stored, and what is stored. A "#name" in an expression is the
+// attribute of that name, or of the name that names has for it.
 type change struct {
-	key      primaryKey
-	do, when string
+	key        primaryKey
+	item       attributes // put over any other under its key; key, set and do are empty then
+	gone       bool       // the item is deleted; set and do are empty then
+	still, set attributes // nil stands for no such attribute
+	when, do   string     // a condition and an effect besides
+	names      map[string]string
+	values     attributes        // of when and do
+	fits       error             // why the value is beyond a bound of its store, so that nothing is written
+	returns    types.ReturnValue // the zero value: none
+}
+
+// create puts an item if none is stored under its key.
+func create(item attributes) change {
+	if item[attrKeyHash] != nil {
+		return change{item: item, still: attributes{attrKeyHash: nil}}
+	}
+	return change{item: item, still: attributes{attrPK: nil}}
+}
+
+// pick returns the named attributes of an item, nil for those that it has not.
+func pick(item attributes, names ...string) attributes {
+	picked := attributes{}
+	for _, name := range names {
+		picked[name] = item[name]
+	}
+	return picked
+}
+
+// A rendering has a change's expressions. DynamoDB refuses empty ones, which are nil.
+type rendering struct {
+	do, when *string
 	names    map[string]string
 	values   attributes
-	unset    []string          // placeholders that are removed
-	fits     error             // why the value is beyond a bound of its store, so that nothing is written
-	returns  types.ReturnValue // the zero value: none
+	failed   types.ReturnValuesOnConditionCheckFailure
 }
 
-// set has c, which does nothing but set attributes, set one more, or remove it if value is nil.
-func (c *change) set(name string, value types.AttributeValue) {
-	if value == nil {
-		c.unset = append(c.unset, "#"+name)
-		return
+func (c change) render() (r rendering) {
+	r.values = maps.Clone(c.values)
+	still, absent := r.equal(c.still, "still")
+	for _, name := range absent {
+		still = append(still, "attribute_not_exists("+name+")")
 	}
-	if c.do += ", "; c.do == ", " {
-		c.do = "SET "
+	switch {
+	case still != nil && strings.Contains(c.when, " OR "):
+		still = append(still, "("+c.when+")")
+	case c.when != "":
+		still = append(still, c.when)
 	}
-	c.do += fmt.Sprintf("#%s = :%[1]s", name)
-	c.values[":"+name] = value
-}
-
-func (c change) expression() *string {
-	if len(c.unset) > 0 {
-		c.do += " REMOVE " + strings.Join(c.unset, ", ")
+	if when := strings.Join(still, " AND "); when != "" {
+		r.when, r.failed = &when, types.ReturnValuesOnConditionCheckFailureAllOld
 	}
-	return &c.do
-}
-
-// placeholders returns the names of all attributes, nil for none: DynamoDB refuses an empty map.
-func (c change) placeholders() map[string]string {
-	var names map[string]string
-	for _, word := range strings.FieldsFunc(*c.expression()+" "+c.when, func(r rune) bool { return strings.ContainsRune(" ,.()[]", r) }) {
+	do := c.do
+	set, gone := r.equal(c.set, "set")
+	if more, sets := strings.CutPrefix(do, "SET "); sets && set != nil {
+		do = "SET " + strings.Join(append(set, more), ", ")
+	} else if set != nil {
+		do = "SET " + strings.Join(set, ", ") + " " + do
+	}
+	if gone != nil {
+		do += " REMOVE " + strings.Join(gone, ", ")
+	}
+	if do != "" {
+		r.do = &do
+	}
+	for _, word := range strings.FieldsFunc(do+" "+aws.ToString(r.when), func(r rune) bool { return strings.ContainsRune(" ,.()[]", r) }) {
 		if name, found := strings.CutPrefix(word, "#"); found {
-			if names == nil {
-				names = map[string]string{}
+			if r.names == nil {
+				r.names = map[string]string{}
 			}
-			names[word] = cmp.Or(c.names[word], name)
+			r.names[word] = cmp.Or(c.names[word], name)
 		}
 	}
-	return names
+	return r
 }
 
-// condition returns the condition, nil for none.
-func (c change) condition() *string {
-	if c.when == "" {
-		return nil
+// equal adds the values of attributes. It returns "#name = :as_name" for each, and the names of those that are nil.
+func (r *rendering) equal(all attributes, as string) (equal, none []string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] == nil {
+			none = append(none, "#"+name)
+			continue
+		}
+		if r.values == nil {
+			r.values = attributes{}
+		}
+		value := ":" + as + "_" + name
+		equal, r.values[value] = append(equal, "#"+name+" = "+value), all[name]
 	}
-	return &c.when
+	return equal, none
 }
 
-func (c change) onFailure() types.ReturnValuesOnConditionCheckFailure {
-	if c.when == "" {
-		return ""
-	}
-	return types.ReturnValuesOnConditionCheckFailureAllOld
-}
-
-// update makes a change, and the item if there is none. It returns the attributes that c asks for.
-func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
+// apply makes a change. An update makes the item if there is none, and returns the attributes that c asks for.
+func (t table) apply(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
 	if c.fits != nil {
 		return nil, c.fits
 	}
-	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
-		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValues: c.returns,
-		ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
+	r := c.render()
+	options = append([]func(*dynamodb.Options){conflicts}, options...)
+	switch {
+	case c.item != nil:
+		_, err := t.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.name, Item: c.item, ConditionExpression: r.when,
+			ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values, ReturnValuesOnConditionCheckFailure: r.failed}, options...)
+		return nil, err
+	case c.gone:
+		_, err := t.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.name, Key: c.key, ConditionExpression: r.when,
+			ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values}, options...)
+		return nil, err
+	}
+	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &t.name, Key: c.key, UpdateExpression: r.do,
+		ConditionExpression: r.when, ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values, ReturnValues: c.returns,
+		ReturnValuesOnConditionCheckFailure: r.failed}, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -201,40 +245,8 @@ func (t table) update(ctx context.Context, c change, options ...func(*dynamodb.O
 
 // make makes a change. It returns refusal if its condition fails; nil stands for a change that was made before.
 func (t table) make(ctx context.Context, c change, refusal error, doing string, options ...func(*dynamodb.Options)) error {
-	_, err := t.update(ctx, c, options...)
+	_, err := t.apply(ctx, c, options...)
 	return outcome(err, refusal, doing)
-}
-
-// insert puts an item if none is stored under its key.
-func (t table) insert(ctx context.Context, item attributes, options ...func(*dynamodb.Options)) error {
-	return t.replace(ctx, item, absent(item), nil, options...)
-}
-
-// absent is the condition that no item is stored under the key of item.
-func absent(item attributes) string {
-	if item[attrKeyHash] != nil {
-		return "attribute_not_exists(key_hash)"
-	}
-	return "attribute_not_exists(pk)"
-}
-
-// replace puts an item over any other under its key, under a condition.
-func (t table) replace(ctx context.Context, item attributes, when string, values attributes, options ...func(*dynamodb.Options)) error {
-	c := change{when: when}
-	_, err := t.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}, append([]func(*dynamodb.Options){conflicts}, options...)...)
-	return err
-}
-
-// remove deletes the item of a change that does nothing else.
-func (t table) remove(ctx context.Context, c change) error {
-	_, err := t.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values,
-	}, conflicts)
-	return err
 }
 
 // refused reports whether err is the failed condition of a write of one item.
@@ -258,43 +270,34 @@ func outcome(err, refusal error, doing string) error {
 	return nil
 }
 
-// A write is one item of a transaction. A failed condition of it stands for the error that refusal returns for the
-// stored item, which is nil if there is none. A nil refusal stands for a write that was made before.
+// A write is a change in a transaction, or only its condition if it has no effect. A failed condition stands for the
+// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that was
+// made before.
 type write struct {
-	types.TransactWriteItem
+	change
 	refusal func(stored attributes) error
-	fits    error // as of a change
 }
 
 // is is the refusal of a write that always stands for err.
 func is(err error) func(attributes) error { return func(attributes) error { return err } }
 
-// put puts an item over any other under its key, under a condition.
-func (t table) put(item attributes, when string, values attributes, refusal func(attributes) error) write {
-	c := change{when: when}
-	return write{types.TransactWriteItem{Put: &types.Put{
-		TableName: &t.name, Item: item, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal, c.fits}
-}
-
-func (t table) putAbsent(item attributes, refusal func(attributes) error) write {
-	return t.put(item, absent(item), nil, refusal)
-}
-
-func (t table) with(c change, refusal func(attributes) error) write {
-	return write{types.TransactWriteItem{Update: &types.Update{
-		TableName: &t.name, Key: c.key, UpdateExpression: c.expression(), ConditionExpression: c.condition(),
-		ExpressionAttributeNames: c.placeholders(), ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal, c.fits}
-}
-
-// without deletes the item of a change that does nothing else.
-func (t table) without(c change, refusal func(attributes) error) write {
-	return write{types.TransactWriteItem{Delete: &types.Delete{
-		TableName: &t.name, Key: c.key, ConditionExpression: c.condition(), ExpressionAttributeNames: c.placeholders(),
-		ExpressionAttributeValues: c.values, ReturnValuesOnConditionCheckFailure: c.onFailure(),
-	}}, refusal, c.fits}
+func (t table) item(c change) (item types.TransactWriteItem) {
+	r := c.render()
+	switch {
+	case c.item != nil:
+		item.Put = &types.Put{TableName: &t.name, Item: c.item, ConditionExpression: r.when, ExpressionAttributeNames: r.names,
+			ExpressionAttributeValues: r.values, ReturnValuesOnConditionCheckFailure: r.failed}
+	case c.gone:
+		item.Delete = &types.Delete{TableName: &t.name, Key: c.key, ConditionExpression: r.when, ExpressionAttributeNames: r.names,
+			ExpressionAttributeValues: r.values, ReturnValuesOnConditionCheckFailure: r.failed}
+	case r.do == nil:
+		item.ConditionCheck = &types.ConditionCheck{TableName: &t.name, Key: c.key, ConditionExpression: r.when,
+			ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values}
+	default:
+		item.Update = &types.Update{TableName: &t.name, Key: c.key, UpdateExpression: r.do, ConditionExpression: r.when,
+			ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values, ReturnValuesOnConditionCheckFailure: r.failed}
+	}
+	return item
 }
 
 // transact makes all writes or none. It returns the refusal of the first write
@@ -305,7 +308,7 @@ func (t table) transact(ctx context.Context, doing string, writes ...write) erro
 		if w.fits != nil {
 			return w.fits
 		}
-		items[i] = w.TransactWriteItem
+		items[i] = t.item(w.change)
 	}
 	_, err := t.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, conflicts)
 	if i, stored := firstFailed(err); i >= 0 {

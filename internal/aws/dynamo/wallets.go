@@ -27,7 +27,7 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	if r.Merchant != "" {
 		item[attrAssigned] = text(r.Merchant)
 	}
-	err := s.insert(ctx, item)
+	_, err := s.apply(ctx, create(item))
 	if stored, taken := refused(err); taken {
 		if of, _ := stored[attrToken].(*types.AttributeValueMemberS); of == nil || of.Value != r.Token.String() {
 			return store.ErrOtherRail
@@ -37,9 +37,10 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 }
 
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
-	c := moving(id, from, to, at)
-	c.when += " AND #state <> :to" // it keeps its time
-	_, err := s.update(ctx, c)
+	if from == to {
+		from = "" // it keeps its time
+	}
+	_, err := s.apply(ctx, moving(id, from, to, at))
 	if stored, failed := refused(err); failed {
 		return unmoved(to)(stored)
 	}
@@ -47,15 +48,22 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 }
 
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
-	c := change{key: walletListKey(id), do: "SET #state = :to, since = :at", when: "#state = :from",
-		values: attributes{":from": text(from), ":to": text(to), ":at": text(instant(at))}}
+	c := change{key: walletListKey(id), still: attributes{attrState: text(from)},
+		set: attributes{attrState: text(to), "since": text(instant(at))}}
 	switch to {
 	case wallet.Active, wallet.Funding:
-		c.when += " AND attribute_not_exists(" + attrAssigned + ")"
+		c.still[attrAssigned] = nil
 	case wallet.Assigned:
-		c.when += " AND attribute_exists(" + attrAssigned + ")"
+		c.when = "attribute_exists(" + attrAssigned + ")"
 	}
 	return c
+}
+
+// idle is a change of a wallet's record that has given out no nonce since w was read, is paused as it was, and has no
+// reservation.
+func idle(w wallet.Wallet, set attributes) change {
+	return change{key: keyOf(w.ID), still: attributes{"next_nonce": number(w.NextNonce), "paused": textOrNone(w.Paused)},
+		when: "size(reservations) = :none", values: attributes{":none": number(0)}, set: set}
 }
 
 // unmoved judges the registration that is not in the state from which it was to move.
@@ -74,27 +82,22 @@ func unmoved(to wallet.State) func(attributes) error {
 
 // Retire implements store.Wallets with one transaction. The registration's write, the first, decides.
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
-	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
-	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)
 	return s.transact(ctx, "retiring "+w.Address.String(),
-		s.with(moving(w.ID, wallet.Draining, wallet.Retired, at), unmoved(wallet.Retired)),
-		s.with(change{key: keyOf(w.ID), do: "SET paused = :retired", when: condition, values: values}, is(store.ErrChanged)))
+		write{moving(w.ID, wallet.Draining, wallet.Retired, at), unmoved(wallet.Retired)},
+		write{idle(w, attributes{"paused": text(wallet.RetiredReason)}), is(store.ErrChanged)})
 }
 
 // Assign implements store.Wallets with one transaction. The registration's write, the first, decides.
 func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string, at time.Time) error {
-	state, set, values := wallet.Draining, " REMOVE "+attrAssigned, attributes(nil)
+	state := wallet.Draining
 	if merchant != "" {
-		state, set, values = wallet.Assigned, " SET "+attrAssigned+" = :merchant", attributes{":merchant": text(merchant)}
+		state = wallet.Assigned
 	}
-	listed := moving(w.ID, wallet.Draining, state, at)
-	listed.do = strings.Replace(listed.do+set, " SET ", ", ", 1)
-	listed.when = "#state = :from AND " + assigned(listed.values, w.Merchant)
-	record := change{key: keyOf(w.ID), do: strings.TrimSpace(set), values: attributes{":next": number(w.NextNonce), ":none": number(0)}}
-	record.when = "next_nonce = :next AND size(reservations) = :none AND " + paused(record.values, ":paused", w.Paused) + " AND " +
-		assigned(record.values, w.Merchant)
-	maps.Copy(listed.values, values)
-	maps.Copy(record.values, values)
+	listed, record := moving(w.ID, wallet.Draining, state, at), idle(w, attributes{})
+	listed.when = ""
+	for _, c := range []change{listed, record} {
+		c.still[attrAssigned], c.set[attrAssigned] = textOrNone(w.Merchant), textOrNone(merchant)
+	}
 	already := func(stored attributes) error {
 		err := unmoved(state)(stored)
 		if err == nil && textOf(stored, attrAssigned) != merchant {
@@ -102,25 +105,7 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 		}
 		return err
 	}
-	return s.transact(ctx, "assigning "+w.Address.String(), s.with(listed, already), s.with(record, is(store.ErrChanged)))
-}
-
-// assigned returns the condition that a wallet is the owner's, whom it adds to values, or nobody's.
-func assigned(values attributes, owner string) string {
-	if owner == "" {
-		return "attribute_not_exists(" + attrAssigned + ")"
-	}
-	values[":owner"] = text(owner)
-	return attrAssigned + " = :owner"
-}
-
-// paused returns the condition that a wallet is paused for a reason, which it adds to values.
-func paused(values attributes, name, reason string) string {
-	if reason == "" {
-		return "attribute_not_exists(paused)"
-	}
-	values[name] = text(reason)
-	return "paused = " + name
+	return s.transact(ctx, "assigning "+w.Address.String(), write{listed, already}, write{record, is(store.ErrChanged)})
 }
 
 // Open implements store.Wallets with one transaction: no run of check-receipts would find a wallet whose registration
@@ -129,15 +114,14 @@ func paused(values attributes, name, reason string) string {
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	c := change{
 		fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
-		do: "SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
+		still: attributes{attrAssigned: textOrNone(w.Merchant)}, set: attributes{"opened": boolean(true)},
+		do: "SET #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
 			attrToken + " = if_not_exists(" + attrToken + ", :token)",
-		values: attributes{":yes": boolean(true), ":draining": text(wallet.Draining),
-			":secret": text(wallet.InSecret), ":token": text(of.String())},
+		values: attributes{":draining": text(wallet.Draining), ":secret": text(wallet.InSecret), ":token": text(of.String())},
 	}
-	c.when = assigned(c.values, w.Merchant)
 	return s.transact(ctx, "opening "+w.Address.String(),
-		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
-		s.with(c, is(store.ErrChanged)))
+		write{create(encodeWallet(w)), nil}, // it may have been opened before
+		write{c, is(store.ErrChanged)})
 }
 
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
@@ -207,12 +191,10 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 	if !c.Final.Hash.IsZero() {
 		it.Hash = c.Final.Hash.String()
 	}
-	item, when, values := encode(it), "attribute_not_exists(revision)", attributes(nil)
+	item := encode(it)
 	maps.Copy(item, comparedKey(rail, s.name))
-	if c.Revision > 0 {
-		when, values = "revision = :read", attributes{":read": number(c.Revision)}
-	}
-	return outcome(s.replace(ctx, item, when, values), store.ErrChanged, "storing how "+rail.String()+" compares")
+	return s.make(ctx, change{item: item, still: attributes{"revision": numberOrNone(c.Revision)}}, store.ErrChanged,
+		"storing how "+rail.String()+" compares")
 }
 
 func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Comparison, error) {
@@ -234,9 +216,9 @@ func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Compari
 }
 
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	c := change{fits: store.FitsProgress(seen), do: "SET claimed_by = :by, claimed_until = :until",
+	c := change{fits: store.FitsProgress(seen), set: attributes{"claimed_by": text(by), "claimed_until": text(instant(until))},
 		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		values: attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))}}
+		values: attributes{":by": text(by), ":now": text(instant(now))}}
 	c.keep(seen)
 	err := s.change(ctx, id, "claiming", c)
 	return err == nil, unlessChanged(err)
@@ -253,38 +235,29 @@ func unlessChanged(err error) error {
 func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
 	c := change{fits: cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)),
-		do: "SET token_available = :token, gas_available = :gas", when: "next_nonce = :next AND attribute_not_exists(returned)",
-		values: attributes{
-			":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
-		}}
-	if w.Returned > 0 {
-		c.when, c.values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
-	}
+		still: attributes{"next_nonce": number(w.NextNonce), "returned": numberOrNone(w.Returned)},
+		set:   attributes{"token_available": units(wallet.Spendable(balance)), "gas_available": units(wallet.Spendable(gas))}}
 	c.keep(seen)
 	if perMerchant != nil {
-		c.do, c.values[":counts"] = strings.Replace(c.do, "SET ", "SET in_flight = :counts, ", 1), encodeValue(perMerchant)
+		c.set["in_flight"] = encodeValue(perMerchant)
 	}
 	return s.change(ctx, w.ID, "reconciling", c)
 }
 
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
-	return unlessChanged(s.change(ctx, id, "advancing", change{do: "SET next_nonce = :next, noops_below = :noops",
-		when: "next_nonce <= :next", values: attributes{":next": number(next), ":noops": number(noopsBelow)}}))
+	return unlessChanged(s.change(ctx, id, "advancing", change{when: "next_nonce <= :next", values: attributes{":next": number(next)},
+		set: attributes{"next_nonce": number(next), "noops_below": number(noopsBelow)}}))
 }
 
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
-	return s.change(ctx, id, "pausing", change{do: "SET paused = :reason",
-		values: attributes{":reason": text(cmp.Or(reason, wallet.Unexplained))}})
+	return s.change(ctx, id, "pausing", change{set: attributes{"paused": text(cmp.Or(reason, wallet.Unexplained))}})
 }
 
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
-	c := change{do: "REMOVE paused", values: attributes{}}
-	c.when = "(" + paused(c.values, ":from", from) + " OR " + paused(c.values, ":to", to) + ")"
-	if to != "" {
-		c.do = "SET paused = :to"
-	}
-	if len(c.values) == 0 {
-		c.values = nil // DynamoDB refuses an empty map
+	c := change{when: "paused IN (:from, :to)", values: attributes{":from": text(from), ":to": text(to)},
+		set: attributes{"paused": textOrNone(to)}}
+	if from == "" || to == "" {
+		c.when = "(" + c.when + " OR attribute_not_exists(paused))"
 	}
 	return s.change(ctx, id, "changing the pause of", c)
 }
@@ -293,7 +266,7 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 // and store.ErrChanged if the stored one does not meet the condition.
 func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c change) error {
 	c.key, c.when = keyOf(id), strings.TrimSuffix("attribute_exists(pk) AND "+c.when, " AND ")
-	_, err := s.update(ctx, c)
+	_, err := s.apply(ctx, c)
 	if item, failed := refused(err); failed && item == nil {
 		return wallet.ErrUnknown
 	}

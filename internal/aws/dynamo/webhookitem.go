@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
@@ -29,12 +28,9 @@ type endpointItem struct {
 	Version           int64    `dynamodbav:"version"`
 }
 
-// endpointFixed are the attributes that never change, endpointOptional the attributes that are removed when empty.
-var (
-	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
-	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow",
-		"retry_at"}
-)
+// endpointChanging are the attributes that change.
+var endpointChanging = []string{"url", "event_types", "description", "status", "secret", "previous_secret", "previous_expires_at",
+	"quiet_since", "exhausted", "slow", "retry_at", "enabled_at", "version"}
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	item := encode(endpointItem{
@@ -52,19 +48,8 @@ func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 // updateEndpoint sets e's attributes one by one if the stored version is read. It never puts the whole item: while a
 // deployment is under way, an older binary must not erase the attributes that a newer one has added.
 func updateEndpoint(e webhook.Endpoint, read int64) change {
-	item := encodeEndpoint(e, nil)
-	c := change{key: endpointKey(e.Owner, e.ID), when: "#version = :read", values: attributes{":read": number(uint64(read))}}
-	for name, value := range item {
-		if !slices.Contains(endpointFixed, name) {
-			c.set(name, value)
-		}
-	}
-	for _, name := range endpointOptional {
-		if item[name] == nil {
-			c.set(name, nil)
-		}
-	}
-	return c
+	return change{key: endpointKey(e.Owner, e.ID), still: attributes{"version": number(uint64(read))},
+		set: pick(encodeEndpoint(e, nil), endpointChanging...)}
 }
 
 func decodeEndpoint(item attributes) (webhook.Endpoint, error) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
@@ -34,12 +33,12 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 		return err
 	}
 	return s.transact(ctx, "putting "+e.ID,
-		s.putAbsent(encodeEndpoint(e, endpointKey(e.Owner, e.ID)), nil), // ids are random: the same endpoint is there
-		s.with(change{
+		write{create(encodeEndpoint(e, endpointKey(e.Owner, e.ID))), nil}, // ids are random: the same endpoint is there
+		write{change{
 			key: countKey(e.Owner), do: "ADD endpoints :one",
 			when:   "attribute_not_exists(endpoints) OR endpoints < :limit",
 			values: attributes{":one": number(1), ":limit": number(uint64(max(limit, 0)))},
-		}, is(webhook.ErrLimit)))
+		}, is(webhook.ErrLimit)})
 }
 
 // Endpoints implements webhook.EndpointStore with one query of one page.
@@ -70,7 +69,7 @@ func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhoo
 	next := e
 	next.Version++
 	sent := 0
-	_, err := s.update(ctx, updateEndpoint(next, e.Version), counting(&sent))
+	_, err := s.apply(ctx, updateEndpoint(next, e.Version), counting(&sent))
 	if item, ok := refused(err); ok {
 		if item == nil {
 			return webhook.Endpoint{}, webhook.ErrNotFound
@@ -89,14 +88,13 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 	gone := e
 	gone.Version++
 	return gone, s.transact(ctx, "removing "+e.ID,
-		s.without(change{key: endpointKey(e.Owner, e.ID), when: "version = :read", values: attributes{":read": number(uint64(e.Version))}},
+		write{change{key: endpointKey(e.Owner, e.ID), gone: true, still: attributes{"version": number(uint64(e.Version))}},
 			func(stored attributes) error {
 				if stored == nil {
 					return webhook.ErrNotFound
 				}
 				return webhook.ErrConflict
-			}),
-		s.put(encodeEndpoint(gone, goneKey(e.Owner, e.ID)), "", nil, nil),
-		s.with(change{key: countKey(e.Owner), do: "ADD endpoints :less",
-			values: attributes{":less": &types.AttributeValueMemberN{Value: "-1"}}}, nil))
+			}},
+		write{change{item: encodeEndpoint(gone, goneKey(e.Owner, e.ID))}, nil},
+		write{change{key: countKey(e.Owner), do: "ADD endpoints :less", values: attributes{":less": less}}, nil})
 }

@@ -22,19 +22,23 @@ import (
 // values it returns share call data, signed bytes and metadata with the stored ones: callers must not change these in
 // place. Make one with NewPayments.
 type Payments struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	tables
+	places map[store.Place]bool
+	audit  []store.Act // as they were appended
+}
+
+// tables are what an image has of a store.
+type tables struct {
 	payments map[payment.ID]*record
 	hashes   map[chain.Hash]payment.ID // empty for a no-op's
 	guards   map[string]store.Guard
-	lists    map[account][]*record // committed ones, oldest first
 	spent    map[day]tally
 	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
 	registry map[wallet.ID]wallet.Registration
-	txs      map[wallet.ID][]*pendingTx // in nonce order
-	compared map[token.Coin]store.Comparison
-	places   map[store.Place]bool
-	audit    []store.Act // as they were appended; no part of an image
+	txs      map[wallet.ID][]*pendingTx      // in nonce order
+	compared map[token.Coin]store.Comparison // empty in an image, which is of another table
 	rails    []rail
 }
 
@@ -51,19 +55,17 @@ type record struct {
 
 // NewPayments returns an empty store.
 func NewPayments() *Payments {
-	return &Payments{
+	return &Payments{places: map[store.Place]bool{}, tables: tables{
 		payments: map[payment.ID]*record{},
 		hashes:   map[chain.Hash]payment.ID{},
 		guards:   map[string]store.Guard{},
-		lists:    map[account][]*record{},
 		spent:    map[day]tally{},
 		denied:   map[token.Address]store.Denial{},
 		wallets:  map[wallet.ID]*purse{},
 		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
 		compared: map[token.Coin]store.Comparison{},
-		places:   map[store.Place]bool{},
-	}
+	}}
 }
 
 // locked runs f with the store locked, or returns ctx's error if it has ended, or why the arguments are unfit.
@@ -143,11 +145,6 @@ func (s *Payments) Image() *Payments {
 	for id, r := range s.payments {
 		to.payments[id] = new(*r)
 	}
-	for by, list := range s.lists {
-		for _, r := range list {
-			to.lists[by] = append(to.lists[by], to.payments[r.p.ID])
-		}
-	}
 	for id, p := range s.wallets {
 		to.wallets[id] = &purse{w: p.read(), by: p.by}
 	}
@@ -156,9 +153,8 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent),
-		maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
-	to.rails, to.guards = slices.Clone(s.rails), maps.Clone(s.guards)
+	to.hashes, to.spent, to.denied = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied)
+	to.registry, to.rails, to.guards = maps.Clone(s.registry), slices.Clone(s.rails), maps.Clone(s.guards)
 	return to
 }
 
@@ -167,14 +163,11 @@ func (s *Payments) Image() *Payments {
 func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.payments, s.hashes, s.lists, s.spent = image.payments, image.hashes, image.lists, image.spent
-	s.denied, s.wallets, s.registry, s.txs = image.denied, image.wallets, image.registry, image.txs
-	s.compared = map[token.Coin]store.Comparison{} // image's is of another table
-	s.rails, s.guards = image.rails, image.guards
+	s.tables = image.tables
 	for i, r := range s.rails {
-		r.versions.all = slices.Clone(r.versions.all)
-		for v := range r.versions.all {
-			r.versions.all[v].Confirmed = false
+		r.versions = slices.Clone(r.versions)
+		for v := range r.versions {
+			r.versions[v].Confirmed = false
 		}
 		s.rails[i] = r
 	}

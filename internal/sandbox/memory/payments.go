@@ -93,7 +93,6 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		own := &there.p
 		own.Merchant, own.Mode, own.IdempotencyKey, own.Fingerprint = p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint
 		own.Reference, own.Metadata, own.Entries, own.Version = p.Reference, p.Metadata, p.Entries, p.Version
-		s.enlist(there)
 		return nil
 	}, store.FitsPayment(p))
 }
@@ -152,12 +151,15 @@ func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, erro
 	})
 }
 
-// An account is a merchant's mode: each has a list of its own.
-type account struct{ merchant, mode string }
-
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	err = s.locked(ctx, func() error {
-		page, next = s.page(f)
+		all := []payment.Payment{}
+		for _, r := range s.payments {
+			if r.p.State.Signed() && !r.spoiled && matches(&r.p, f) {
+				all = append(all, r.p)
+			}
+		}
+		page, next = newest(all, f.From, f.Limit, func(p payment.Payment) store.Position { return store.Position{CreatedAt: p.CreatedAt, ID: p.ID} })
 		return nil
 	})
 	return page, next, err
@@ -179,48 +181,26 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-func (s *Payments) page(f store.Filter) (page []payment.Payment, next store.Position) {
-	limit := f.Limit
+// maxPage is the most values on a page.
+const maxPage = 100
+
+// newest returns the page of the values behind a position, newest first, and its last position if there are more.
+func newest[T any](all []T, from store.Position, limit int, at func(T) store.Position) (page []T, next store.Position) {
+	page = slices.DeleteFunc(all, func(v T) bool { return !from.IsZero() && !from.After(at(v)) })
+	slices.SortFunc(page, func(a, b T) int {
+		return cmp.Or(at(b).CreatedAt.Compare(at(a).CreatedAt), cmp.Compare(at(b).ID, at(a).ID))
+	})
 	if limit < 1 || limit > maxPage {
 		limit = maxPage
 	}
-	list := s.lists[account{f.Merchant, f.Mode}]
-	end := len(list)
-	if !f.From.IsZero() {
-		end, _ = slices.BinarySearchFunc(list, f.From, atPosition)
+	if len(page) > limit {
+		page, next = page[:limit], at(page[limit-1])
 	}
-	page = []payment.Payment{}
-	for i, r := range slices.Backward(list[:end]) {
-		if !f.After.IsZero() && !r.p.CreatedAt.After(f.After) {
-			break
-		}
-		if len(page) == limit || end-i > maxLook {
-			return page, next
-		}
-		if next = (store.Position{CreatedAt: r.p.CreatedAt, ID: r.p.ID}); !r.spoiled && matches(&r.p, f) {
-			page = append(page, r.p)
-		}
-	}
-	return page, store.Position{}
+	return page, next
 }
-
-// maxPage is the most payments on a page, maxLook the most that are read for it.
-const maxPage, maxLook = 100, 10_000
 
 func matches(p *payment.Payment, f store.Filter) bool {
-	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) && (f.Reference == "" || p.Reference == f.Reference) &&
-		(f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset)
-}
-
-// enlist puts a payment that has just been committed into its merchant's list. Payments are committed nearly in the
-// order of their creation, so an insertion moves little more than the end of the list.
-func (s *Payments) enlist(r *record) {
-	by := account{r.p.Merchant, r.p.Mode}
-	list := s.lists[by]
-	i, _ := slices.BinarySearchFunc(list, store.Position{CreatedAt: r.p.CreatedAt, ID: r.p.ID}, atPosition)
-	s.lists[by] = slices.Insert(list, i, r)
-}
-
-func atPosition(r *record, at store.Position) int {
-	return cmp.Or(r.p.CreatedAt.Compare(at.CreatedAt), cmp.Compare(r.p.ID, at.ID))
+	return p.Merchant == f.Merchant && p.Mode == f.Mode && (f.Reference == "" || p.Reference == f.Reference) &&
+		(f.Status == "" || p.State.Status() == f.Status) && (f.Asset == (token.Coin{}) || p.Coin() == f.Asset) &&
+		(f.Before.IsZero() || p.CreatedAt.Before(f.Before)) && (f.After.IsZero() || p.CreatedAt.After(f.After))
 }

@@ -24,13 +24,9 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 		if err := s.put(store.PendingTxOf(p)); err != nil {
 			return err
 		}
-		there := s.payments[p.ID]
-		own := &there.p
+		own := &s.payments[p.ID].p
 		own.State, own.Nonce, own.Attempts, own.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
 		own.Version, own.UpdatedAt = p.Version, p.UpdatedAt
-		if p.Merchant != "" {
-			s.enlist(there)
-		}
 		return nil
 	}, store.FitsPayment(p))
 }

@@ -86,27 +86,17 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) ([]store.D
 
 func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (page []proposal.Proposal, next store.Position, err error) {
 	err = s.locked(ctx, func() error {
-		var all []proposal.Proposal
+		all := []proposal.Proposal{}
 		for _, r := range s.payments {
 			if p := r.proposed(r.p); p.Payment.Proposal && !r.spoiled && p.Payment.Merchant == f.Merchant && p.Payment.Mode == f.Mode &&
-				f.Matches(p) && (f.From.IsZero() || f.From.After(placeOf(p))) {
+				f.Matches(p) {
 				all = append(all, p)
 			}
 		}
-		slices.SortFunc(all, func(a, b proposal.Proposal) int {
-			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Payment.ID, a.Payment.ID))
+		page, next = newest(all, f.From, f.Limit, func(p proposal.Proposal) store.Position {
+			return store.Position{CreatedAt: p.CreatedAt, ID: p.Payment.ID}
 		})
-		if f.Limit < 1 || f.Limit > maxPage {
-			f.Limit = maxPage
-		}
-		if page = append([]proposal.Proposal{}, all[:min(f.Limit, len(all))]...); len(all) > f.Limit {
-			next = placeOf(page[f.Limit-1])
-		}
 		return nil
 	})
 	return page, next, err
-}
-
-func placeOf(p proposal.Proposal) store.Position {
-	return store.Position{CreatedAt: p.CreatedAt, ID: p.Payment.ID}
 }

@@ -12,53 +12,49 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// versions are those of a rail's settings.
-type versions struct {
-	all      []settings.Settings // oldest first
+// A rail has the versions of its settings. Its Rail lacks them.
+type rail struct {
+	store.Rail
+	versions []settings.Settings // oldest first
 	last     uint64
 	unusable error // of the newest
 }
 
 // set adds v as the next version if the newest is v's.
-func (h *versions) set(v settings.Settings) error {
+func (r *rail) set(v settings.Settings) error {
 	if err := settings.Payments.Validate(v); err != nil {
 		return err
 	}
-	if v.Version != h.last {
+	if v.Version != r.last {
 		return store.ErrChanged
 	}
-	h.last++
-	v.Version, v.At = h.last, v.At.UTC()
-	h.all, h.unusable = append(slices.Clip(h.all[max(0, len(h.all)+1-settings.Kept):]), v), nil
+	r.last++
+	v.Version, v.At = r.last, v.At.UTC()
+	r.versions, r.unusable = append(slices.Clip(r.versions[max(0, len(r.versions)+1-settings.Kept):]), v), nil
+	r.ClosedAt = r.ClosedBy(v).UTC()
 	return nil
 }
 
-func (h *versions) newest() (v settings.Settings, err error) {
-	if err = h.unusable; err == nil {
-		v = h.all[len(h.all)-1]
+func (r *rail) newest() (v settings.Settings, err error) {
+	if err = r.unusable; err == nil {
+		v = r.versions[len(r.versions)-1]
 		if _, err = settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v)); err == nil {
 			return v, nil
 		}
 	}
-	return settings.Settings{Stamp: settings.Stamp{Version: h.last}}, err
+	return settings.Settings{Stamp: settings.Stamp{Version: r.last}}, err
 }
 
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	err = s.locked(ctx, func() error {
 		r.Denied = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
 		for _, of := range s.rails {
-			of.Settings, of.Unusable = of.versions.newest()
+			of.Settings, of.Unusable = of.newest()
 			r.Rails = append(r.Rails, of.Rail)
 		}
 		return nil
 	})
 	return r, err
-}
-
-// A rail has the versions of its settings. Its Rail lacks them.
-type rail struct {
-	store.Rail
-	versions versions
 }
 
 func (s *Payments) rail(c token.Coin) int {
@@ -72,17 +68,12 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 		case i >= 0 && s.rails[i].Token != v.Token:
 			return settings.ErrFixed
 		case i >= 0:
-			err := s.rails[i].versions.set(v)
-			if err == nil {
-				s.rails[i].ClosedAt = s.rails[i].ClosedBy(v).UTC()
-			}
-			return err
+			return s.rails[i].set(v)
 		case v.Version > 0:
 			return store.ErrChanged
 		}
 		added := rail{Rail: store.Rail{Coin: v.Coin(), Token: v.Token, Added: v.At.UTC()}}
-		added.ClosedAt = added.ClosedBy(v).UTC()
-		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.versions.set(v))
+		err := cmp.Or(store.Within("rails", len(s.rails)+1, store.MaxRails), added.set(v))
 		if err == nil {
 			s.rails = append(s.rails, added)
 		}
@@ -96,7 +87,7 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 		if i < 0 {
 			return nil, nil
 		}
-		all := slices.DeleteFunc(slices.Clone(s.rails[i].versions.all), func(v settings.Settings) bool {
+		all := slices.DeleteFunc(slices.Clone(s.rails[i].versions), func(v settings.Settings) bool {
 			_, err := settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v))
 			return err != nil
 		})
@@ -109,7 +100,7 @@ func (s *Payments) SettingsHistory(ctx context.Context, c token.Coin) ([]setting
 func (s *Payments) SpoilSettings(c token.Coin, unusable error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rails[s.rail(c)].versions.unusable = unusable
+	s.rails[s.rail(c)].unusable = unusable
 }
 
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
