@@ -125,7 +125,7 @@ var (
 	ofPartition = regexp.MustCompile(`^pk = (:\w+)`)
 	digits      = regexp.MustCompile(`[0-9A-Fa-f]`)
 	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms",
-		"secretsmanager": "secretsmanager"}
+		"secretsmanager": "secretsmanager", "AWSEvents": "events"}
 	parts = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem",
 		"Update": "UpdateItem"}
 )
@@ -161,6 +161,7 @@ func (c *calls) record(r *http.Request, body []byte, allowed bool) {
 		Item, Key, ExpressionAttributeValues            item
 		KeyConditionExpression                          string
 		RequestItems                                    map[string]json.RawMessage
+		Entries                                         []struct{ EventBusName string }
 		TransactItems                                   []map[string]struct {
 			TableName string
 			Item, Key item
@@ -195,6 +196,9 @@ func (c *calls) record(r *http.Request, body []byte, allowed bool) {
 		}
 	}
 	resource := in.TableName + in.QueueUrl + in.SecretId
+	if service == "AWSEvents" {
+		resource = in.Entries[0].EventBusName
+	}
 	if in.KeyId != "" {
 		resource = "key/*"
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,7 +23,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
@@ -66,6 +69,42 @@ func TestEvents(t *testing.T) {
 			t.Errorf("events/ lacks an event that %s accepts, or one that it refuses", logical)
 		}
 	}
+}
+
+// TestEventBus: the event of a payment arrives at a queue behind the operator's bus, with the bytes of the webhook.
+func TestEventBus(t *testing.T) {
+	s := start(t)
+	m, queues := newMerchant(t, s), sqs.NewFromConfig(s.Administrator())
+	url, got := receive(t, 0)
+	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 11}).want(t, 201).get("tx_hash")
+	var webhook delivery
+	until(t, "the webhook", time.Minute, func() bool {
+		select {
+		case webhook = <-got:
+			return strings.Contains(string(webhook.body), hash) && strings.Contains(string(webhook.body), "payment.confirmed")
+		default:
+			return false
+		}
+	})
+	queue := must.Get(queues.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String(localaws.EventQueue)}))(t).QueueUrl
+	until(t, "the event at the queue", time.Minute, func() bool {
+		for _, message := range must.Get(queues.ReceiveMessage(t.Context(),
+			&sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10}))(t).Messages {
+			var event struct {
+				Source, Kind string
+				Detail       any
+			}
+			must.OK(t, json.Unmarshal(bytes.Replace([]byte(*message.Body), []byte(`"detail-type"`), []byte(`"kind"`), 1), &event))
+			var posted any
+			must.OK(t, json.Unmarshal(webhook.body, &posted))
+			if event.Source == "remit" && event.Kind == "payment.confirmed" && reflect.DeepEqual(event.Detail, posted) {
+				return true
+			}
+		}
+		return false
+	})
+	m.call("POST", "/webhooks/"+hook.get("id")+"/delete", nil).want(t, 200)
 }
 
 // The key and the endpoint that events name, and the endpoint's owner.

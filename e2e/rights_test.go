@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"gopkg.in/yaml.v3"
 
+	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -72,7 +73,8 @@ func TestRights(t *testing.T) {
 		t.Errorf("%s may %s on %s and never does", r.function, r.action, r.resource)
 	}
 	for r := range used {
-		if !granted[r] && !strings.HasPrefix(r.action, "kms:") { // by grants, and by policies of stacks with a key of their own
+		// KMS grants more, and policies of stacks with a key or a bus of their own.
+		if !granted[r] && !strings.HasPrefix(r.action, "kms:") && r != (right{"DeliverWebhookFunction", "events:PutEvents", localaws.EventBus}) {
 			t.Errorf("%s did %s on %s, which template.yaml does not grant", r.function, r.action, r.resource)
 		}
 	}

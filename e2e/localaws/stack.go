@@ -18,7 +18,10 @@ import (
 	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	eventtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
@@ -31,6 +34,12 @@ const (
 	StackName        = "remit"
 	ConfirmationRule = 2 // blocks
 	BlockTime        = 500 * time.Millisecond
+)
+
+// EventBus is the bus of Deploy's stack. Its events go to the queue EventQueue.
+const (
+	EventBus   = "arn:aws:events:us-east-1:000000000000:event-bus/payouts"
+	EventQueue = "payouts"
 )
 
 // A Stack is the deployed template, and the chain it pays on.
@@ -96,10 +105,30 @@ func (s *Stack) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.Build(), "KmsKeyArn="+*key.KeyMetadata.Arn); err != nil {
+	if err := s.addBus(ctx); err != nil {
+		return err
+	}
+	if err := s.Install(ctx, s.Build(), "KmsKeyArn="+*key.KeyMetadata.Arn, "EventBus="+EventBus); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.AddRail(ctx, s.Chain, s.Chain.URL()))
+}
+
+// addBus makes the bus, and a rule that gives its events to the queue.
+func (s *Stack) addBus(ctx context.Context) error {
+	buses, name, rule := eventbridge.NewFromConfig(s.Administrator()), EventQueue, aws.String("all")
+	_, err := sqs.NewFromConfig(s.Administrator()).CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name})
+	if err == nil {
+		_, err = buses.CreateEventBus(ctx, &eventbridge.CreateEventBusInput{Name: &name})
+	}
+	if err == nil {
+		_, err = buses.PutRule(ctx, &eventbridge.PutRuleInput{Name: rule, EventBusName: &name, EventPattern: aws.String(`{"source":["remit"]}`)})
+	}
+	if err == nil {
+		_, err = buses.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: rule, EventBusName: &name, Targets: []eventtypes.Target{
+			{Id: rule, Arn: aws.String("arn:aws:sqs:us-east-1:000000000000:" + name)}}})
+	}
+	return err
 }
 
 // Architecture is the parameter of the template for this machine, on which functions run as processes.

@@ -198,6 +198,9 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	if count > 0 {
 		fresh, err = p.record(ctx) // it was read before the nodes were asked
 	}
+	if fresh.NextNonce > p.wallet.NextNonce { // a node that counts more may have shown a payment of ours
+		count, sure = p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, fresh.NextNonce)
+	}
 	if fresh.Suspect() { // another run, or recovery, may have raised next_nonce over payments that the tables lack
 		p.held.Store(true)
 	}

@@ -103,8 +103,8 @@ func TestSeeds(t *testing.T) {
 // that judged a transfer by the gas of an attempt that the tables had lost. None of their nodes answers anything.
 func TestSeedsThatFailed(t *testing.T) {
 	defer func(share uint64) { *byzantine = share }(*byzantine)
-	*byzantine = 0
-	for _, s := range []uint64{465176, 597881, 100045933, 200071164} {
+	for s, share := range map[uint64]uint64{465176: 0, 597881: 0, 100045933: 0, 200071164: 0, 8500008720: 25} {
+		*byzantine = share
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)
 		}
