@@ -63,7 +63,7 @@ allow_old_webhook_keys() {
 parameters() { sed -n '/^\[prod.deploy.parameters\]/,/^\[/s/^parameter_overrides = "\(.*\)"/\1/p' samconfig.toml; }
 
 # rpc_secret prints the ARN of the stack's secret with the URLs of the nodes.
-rpc_secret() { aws secretsmanager list-secrets --query "SecretList[?Description && starts_with(Description, 'Remit $REMIT_STACK: {\"urls')].ARN" --output text; }
+rpc_secret() { aws secretsmanager list-secrets --query "SecretList[?Description && starts_with(Description, 'Remit $REMIT_STACK: {\"8453\":')].ARN" --output text; }
 
 # replicate_wallets REGION copies the keys of all wallets there.
 replicate_wallets() {

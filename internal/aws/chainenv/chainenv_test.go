@@ -48,7 +48,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	})
 }
 
-// TestNodes: the nodes of a secret that is read again and again are the same, and know what they missed.
+// TestNodes: the nodes of a secret that is read again and again are the same, and know the requests that they missed.
 func TestNodes(t *testing.T) {
 	secret := `{"84532":{"urls":["http://127.0.0.1:1"]}}` // where nothing listens
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

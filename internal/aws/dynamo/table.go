@@ -123,7 +123,7 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: what must still be stored, and what is stored. A "#name" in an expression is the
+// A change is a write of one item: the attributes that must still be stored, and those to store. A "#name" in an expression is the
 // attribute of that name, or of the name that names has for it.
 type change struct {
 	key        primaryKey

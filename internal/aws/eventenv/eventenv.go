@@ -1,4 +1,4 @@
-// Package eventenv opens what publishes events.
+// Package eventenv opens the publisher of events.
 package eventenv
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// TestReasons: what a contract reverted with is data.
+// TestReasons: the data that a contract reverted with is no instruction.
 func TestReasons(t *testing.T) {
 	word := func(n int) string { return fmt.Sprintf("%064x", n) }
 	of := func(signature string, words ...string) string {

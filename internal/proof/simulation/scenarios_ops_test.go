@@ -23,7 +23,7 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 				s.Pay("before", order(0))
 				s.Elapse(time.Hour)
 				image := s.Store.Image()
-				compared, err := image.Compared(s.T.Context(), s.Chain.Coin())
+				compared, err := s.Store.Compared(s.T.Context(), s.Chain.Coin())
 				s.Is("compared lately", err == nil && time.Since(compared.At) <= time.Minute+time.Second, true)
 				s.Pay("lost", order(1))
 				s.Elapse(test.since) // a block at least

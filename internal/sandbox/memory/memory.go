@@ -28,7 +28,7 @@ type Payments struct {
 	audit  []store.Act // as they were appended
 }
 
-// tables are what an image has of a store.
+// tables are the part of a store that an image has.
 type tables struct {
 	payments map[payment.ID]*record
 	hashes   map[chain.Hash]payment.ID // empty for a no-op's
