@@ -70,4 +70,4 @@ var Small = map[string]float64{"Api": 500, "WebhookBatches": 20, "Authorizer": 1
 
 // Default is the deployment of template.yaml by its defaults, without traffic; a test compares them.
 var Default = Deployment{PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.25,
-	RefillGB: 0.25, ReleaseGB: 0.25, CacheSeconds: 60, BlockSeconds: 2, FloorUnits: 40, Alarms: 26, Months: 1}
+	RefillGB: 0.25, ReleaseGB: 0.25, CacheSeconds: 60, BlockSeconds: 2, FloorUnits: 40, Alarms: 27, Months: 1}
