@@ -151,8 +151,8 @@ func walls() string {
 	base := of("base")
 	slices.SortStableFunc(base, func(v, w plan.Wall) int { return cmp.Compare(v.At(), w.At()) })
 	for _, w := range base {
-		text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.0f |\n", w.Name, cmp.Or(w.Raise, "nothing"), w.At(), at("polygon", w.Name),
-			at("ethereum", w.Name))
+		text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.0f |\n",
+			w.Name, cmp.Or(w.Raise, "nothing"), w.At(), at("polygon", w.Name), at("ethereum", w.Name))
 	}
 	return text
 }

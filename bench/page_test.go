@@ -126,8 +126,8 @@ func TestThePagesAreOfTheResults(t *testing.T) {
 	}
 }
 
-// TestREADMEQuotesTheResults: README.md's figures are those of the results that `make figures` measures, each at an ancestor
-// of this commit that at most 300 commits of product code follow.
+// TestREADMEQuotesTheResults: README.md's figures are those of the results that `make figures` measures, each at an
+// ancestor of this commit that at most 300 commits of product code follow.
 func TestREADMEQuotesTheResults(t *testing.T) {
 	r := readResults(t)
 	r.bills()
@@ -139,8 +139,8 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 		return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(text, "$1,$2")
 	}
 	quotes := map[string]string{
-		"chaos": fmt.Sprintf("| %s payments through %.0f SIGKILLs", digits(r.value("Chaos/happened=payments_asked_for", "count")),
-			r.value("Chaos/happened=kills_of_the_server_(SIGKILL)", "count")),
+		"chaos": fmt.Sprintf("| %s payments through %.0f SIGKILLs",
+			digits(r.value("Chaos/happened=payments_asked_for", "count")), r.value("Chaos/happened=kills_of_the_server_(SIGKILL)", "count")),
 		"store":   fmt.Sprintf("at 10 million a month | $%.2f; $", r.value("Cost/10 million a month", "Base live")),
 		"batches": fmt.Sprintf("; $%.2f in batches of 100; a stack", r.value("Cost/the same in batches of 100", "Base live")),
 		"bill":    fmt.Sprintf("with 1,000 payments a month costs $%.2f in all |", r.value("Cost/1,000 a month", "Base live, on demand")/1000),
@@ -181,8 +181,8 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 			t.Errorf("results/%s.txt is of %s, which is no ancestor of this commit: run make figures", name, commit[1])
 			continue
 		}
-		count, err := git("rev-list", "--count", string(commit[1])+"..HEAD", "--", ":/functions", ":/internal", ":/cmd", ":/sdk",
-			":(top,exclude)*_test.go", ":(top,exclude)internal/house", ":(top,exclude)internal/proof")
+		count, err := git("rev-list", "--count", string(commit[1])+"..HEAD", "--", ":/functions", ":/internal",
+			":/cmd", ":/sdk", ":(top,exclude)*_test.go", ":(top,exclude)internal/house", ":(top,exclude)internal/proof")
 		must.OK(t, err)
 		if since := must.Get(strconv.Atoi(count))(t); since > 300 {
 			t.Errorf("results/%s.txt is %d commits of product code old, 300 at most: run make figures", name, since)

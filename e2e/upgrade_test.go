@@ -112,8 +112,8 @@ func checkout(t *testing.T, dir string) string {
 func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...string) {
 	t.Helper()
 	template := must.Get(filepath.Abs(filepath.Join(source, "template.yaml")))(t)
-	must.OK(t, s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides",
-		localaws.Architecture))
+	must.OK(t, s.Run(t.Context(), "sam",
+		"build", "--template-file", template, "--build-dir", build, "--parameter-overrides", localaws.Architecture))
 	must.OK(t, s.Install(t.Context(), build, parameters...))
 }
 

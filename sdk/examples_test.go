@@ -25,8 +25,8 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// TestExamples kills each program of examples/ when its payment is stored and it does not know that yet, or knows it and
-// has not got the webhook: started again, it ends the order, which is paid once. A forged webhook ends none.
+// TestExamples kills each program of examples/ when its payment is stored and it does not know that yet, or knows it
+// and has not got the webhook: started again, it ends the order, which is paid once. A forged webhook ends none.
 func TestExamples(t *testing.T) {
 	languages := built(t)
 	modules := tooltest.Path(t, "Express", ".cache/examples-node/node_modules")
@@ -109,8 +109,9 @@ func survives(t *testing.T, program []string) {
 	front := httptest.NewServer(proxy)
 	t.Cleanup(front.Close)
 	hook := must.Get(api.CreateWebhook(t.Context(), remit.CreateWebhookRequest{URL: s.url + "/hook"}))(t)
-	s.env = []string{"REMIT_URL=" + front.URL, "REMIT_API_KEY=" + api.Key, "WEBHOOK_SECRET=" + hook.Secret, "PORT=" + s.port,
-		"ORDERS=" + filepath.Join(t.TempDir(), "orders"), "PYTHONPATH=" + must.Get(filepath.Abs("python"))(t), "PYTHONDONTWRITEBYTECODE=1"}
+	s.env = []string{"REMIT_URL=" + front.URL, "REMIT_API_KEY=" + api.Key,
+		"WEBHOOK_SECRET=" + hook.Secret, "PORT=" + s.port, "ORDERS=" + filepath.Join(t.TempDir(), "orders"),
+		"PYTHONPATH=" + must.Get(filepath.Abs("python"))(t), "PYTHONDONTWRITEBYTECODE=1"}
 	s.start(t)
 	t.Cleanup(func() { s.kill() })
 	for _, id := range []string{"1", "2"} {

@@ -43,8 +43,8 @@ var generators = []struct {
 	{"openapi-generator-csharp", "7.26.0", true, `$PY/openapi-generator-cli generate -i openapi.json -g csharp -o gen`, ""},
 }
 
-// TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays 5,000 of
-// a token with 6 decimals, and reads an amount of one with 18.
+// TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays
+// 5,000 of a token with 6 decimals, and reads an amount of one with 18.
 func TestGenerators(t *testing.T) {
 	t.Parallel()
 	node := filepath.Dir(tooltest.Program(t, "Node.js", "node"))
@@ -72,8 +72,9 @@ func TestGenerators(t *testing.T) {
 		}
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
-			at := language{g.name, nil, t.TempDir(), []string{"GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi),
-				"PY=" + filepath.Dir(python), "PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
+			at := language{g.name, nil, t.TempDir(), []string{"GOWORK=off",
+				"GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi), "PY=" + filepath.Dir(python),
+				"PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
 			must.OK(t, os.WriteFile(filepath.Join(at.dir, "openapi.json"), served.Body, 0o600))
 			must.OK(t, os.Symlink(modules, filepath.Join(at.dir, "node_modules")))
 			if from := "testdata/generators/" + g.name; g.run != "" {

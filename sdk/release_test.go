@@ -51,10 +51,9 @@ func TestRelease(t *testing.T) {
 	index := httptest.NewServer(registries(t, npm, release))
 	t.Cleanup(index.Close)
 	module := "github.com/remit-payouts/remit"
-	goEnv := []string{"GOWORK=off", "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "CGO_ENABLED=0", "GOSUMDB=off", "GOBIN=" + t.TempDir(),
-		"GOPROXY=" + index.URL + "/proxy,file://" +
-			strings.TrimSpace(run(t, language{"go", nil, ".", nil}, "go", "env", "GOMODCACHE")) + "/cache/download",
-		"GOMODCACHE=" + t.TempDir()}
+	goEnv := []string{"GOWORK=off", "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "CGO_ENABLED=0",
+		"GOSUMDB=off", "GOBIN=" + t.TempDir(), "GOPROXY=" + index.URL + "/proxy,file://" + strings.TrimSpace(run(t,
+			language{"go", nil, ".", nil}, "go", "env", "GOMODCACHE")) + "/cache/download", "GOMODCACHE=" + t.TempDir()}
 	pays := func(l language, file, start string, install ...[]string) string {
 		l.dir = t.TempDir()
 		l.env = append(l.env, "REMIT_URL="+api.URL, "REMIT_API_KEY="+api.Key)
@@ -65,11 +64,11 @@ func TestRelease(t *testing.T) {
 		return run(t, l, install[len(install)-1]...)
 	}
 	ends := map[string]string{
-		"go": pays(language{"go", nil, "", goEnv}, "main.go", "package main", []string{"go", "mod", "init", "example.com/shop"},
-			[]string{"go", "get", module + "/sdk/go@v0.1.0"}, []string{"go", "run", "."}),
+		"go": pays(language{"go", nil, "", goEnv}, "main.go", "package main", []string{"go", "mod",
+			"init", "example.com/shop"}, []string{"go", "get", module + "/sdk/go@v0.1.0"}, []string{"go", "run", "."}),
 		"npm": pays(language{name: "npm"}, "pay.mjs", "import { Client }",
-			[]string{npm, "install", "--no-audit", "--no-fund", "--cache", t.TempDir(), "--registry", index.URL + "/npm/", "remit-sdk"},
-			[]string{tooltest.Program(t, "Node.js", "node"), "pay.mjs"}),
+			[]string{npm, "install", "--no-audit", "--no-fund", "--cache", t.TempDir(), "--registry",
+				index.URL + "/npm/", "remit-sdk"}, []string{tooltest.Program(t, "Node.js", "node"), "pay.mjs"}),
 		"pip": pays(language{name: "pip"}, "pay.py", "import os", []string{python, "-m", "venv", "venv"},
 			[]string{"venv/bin/pip", "install", "--no-cache-dir", "--index-url", index.URL + "/pip/", "remit-sdk"},
 			[]string{"venv/bin/python", "pay.py"}),

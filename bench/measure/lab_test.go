@@ -1,7 +1,7 @@
-// Package measure_test holds the benchmarks of Remit: how fast it starts, pays, settles and tells merchants,
-// how much it asks of its services meanwhile, and whether it keeps its promises while it is broken. Each is one long measurement
-// and runs with -benchtime 1x, as `make bench` does. docs/performance.md explains them. BenchmarkNodes holds the promises on
-// nodes of other authors; see docs/chains.md.
+// Package measure_test holds the benchmarks of Remit: how fast it starts, pays, settles and tells merchants, how much
+// it asks of its services meanwhile, and whether it keeps its promises while it is broken. Each is one long measurement
+// and runs with -benchtime 1x, as `make bench` does. docs/performance.md explains them. BenchmarkNodes holds the
+// promises on nodes of other authors; see docs/chains.md.
 package measure_test
 
 import (

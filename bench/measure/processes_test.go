@@ -71,8 +71,8 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 	if node != nil {
 		file := filepath.Join(b.TempDir(), "wallets")
 		must.OK(b, os.WriteFile(file, []byte(strings.Join(node.facts.PrivateKeys, "\n")), 0o600))
-		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(), "--wallet-file", file,
-			"--key-creation", "public", "--confirmation-rule", "2"}
+		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(),
+			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2"}
 	}
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
 		server, m := startLocal(b, remit, wallets, flags...)
@@ -399,9 +399,8 @@ func BenchmarkGas(b *testing.B) {
 		b.Helper()
 		private := must.Get(crypto.ToECDSA(key[:]))(b)
 		nonce := must.Get(node.NonceAt(b.Context(), crypto.PubkeyToAddress(private.PublicKey), nil))(b)
-		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{
-			ChainID: signer.ChainID(), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data,
-		}))(b)
+		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), Nonce: nonce,
+			GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data}))(b)
 		must.OK(b, c.MineExactly(must.Get(tx.MarshalBinary())(b)))
 		receipt := must.Get(node.TransactionReceipt(b.Context(), tx.Hash()))(b)
 		if receipt.Status != types.ReceiptStatusSuccessful {
@@ -434,9 +433,7 @@ func BenchmarkGas(b *testing.B) {
 		}
 		for _, recipients := range []string{"new", "holders"} { // the first payment makes the holders
 			used := send(wallet.Key, to, data).GasUsed
-			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{
-				"gas/payment": float64(used) / float64(size),
-			})
+			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{"gas/payment": float64(used) / float64(size)})
 		}
 	}
 }

@@ -32,9 +32,9 @@ func BenchmarkProposals(b *testing.B) {
 	propose := func(before int, at time.Time) {
 		by := proposal.Author{Key: "key_bench", Root: "key_bench"}
 		must.OK(b, each(ctx, wallets, n, func(ctx context.Context, i int) error {
-			_, _, err := r.release.Propose(ctx, proposal.Proposal{By: by, Life: time.Hour, NotBefore: at}, payment.Request{
-				Merchant: fmt.Sprint(merchant, i%merchants), Mode: "test", IdempotencyKey: fmt.Sprint("order-", before+i),
-				To: must.Get(token.ParseAddress(payee))(b), Amount: token.Units(uint64(base + before + i))}, true)
+			_, _, err := r.release.Propose(ctx, proposal.Proposal{By: by, Life: time.Hour, NotBefore: at},
+				payment.Request{Merchant: fmt.Sprint(merchant, i%merchants), Mode: "test", IdempotencyKey: fmt.Sprint("order-", before+i),
+					To: must.Get(token.ParseAddress(payee))(b), Amount: token.Units(uint64(base + before + i))}, true)
 			return err
 		}))
 	}

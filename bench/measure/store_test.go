@@ -50,8 +50,8 @@ func BenchmarkStore(b *testing.B) { lives(b, pick(400, 40), 1) }
 func lives(b *testing.B, n, size int) {
 	const wallets = 4
 	m, db, tables := newTables(b)
-	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks),
-		&sender{}
+	c, payments, hooks, q := startChain(b, wallets),
+		dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &sender{}
 	jobs := q.jobsOf()
 	c.Freeze(true)
 	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, jobs))

@@ -92,8 +92,8 @@ func TestPayKilledAtRandom(t *testing.T) {
 	}
 }
 
-// TestRecoverPage types the commands of docs/operate.md for the books of a stack on this
-// machine, and those of docs/disasters.md when it has lost nothing: they find its payment, put nothing back, and let the wallets pay again.
+// TestRecoverPage types the commands of docs/operate.md for the books of a stack on this machine, and those of
+// docs/disasters.md when it has lost nothing: they find its payment, put nothing back, and let the wallets pay again.
 func TestRecoverPage(t *testing.T) {
 	p, m := local(t, "--window", "4", "--wallets", "2")
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)

@@ -220,10 +220,10 @@ func (s sandbox) forEverybody() {
 	}
 }
 
-// TestAStrangersFirstMinutes: a payment made before the page was opened has its own times; each press of Pay is answered
-// where it was pressed, refusals in red with their reason; both assets are paid, and the same order on both is paid once;
-// a reload suggests an unused key; on a wide screen and on a phone nothing overflows, and the counters are in sight
-// while a fault is pressed; a proposal is paid if it is approved there, and not if it is cancelled.
+// TestAStrangersFirstMinutes: a payment made before the page was opened has its own times; each press of Pay is
+// answered where it was pressed, refusals in red with their reason; both assets are paid, and the same order on both is
+// paid once; a reload suggests an unused key; on a wide screen and on a phone nothing overflows, and the counters are
+// in sight while a fault is pressed; a proposal is paid if it is approved there, and not if it is cancelled.
 func TestAStrangersFirstMinutes(t *testing.T) {
 	t.Parallel()
 	tooltest.Shell(t)

@@ -147,8 +147,8 @@ func rung(p node, threshold float64, periods []float64) bool {
 	return breaches >= needs
 }
 
-// TestEveryAlarmRings: each alarm of the template watches a metric of AWS or of ours that rings it when the alarm's reason
-// occurs, and otherwise never.
+// TestEveryAlarmRings: each alarm of the template watches a metric of AWS or of ours that rings it when the alarm's
+// reason occurs, and otherwise never.
 func TestEveryAlarmRings(t *testing.T) {
 	left := len(rings) + len(recorded)
 	for name, r := range resources(t, "AWS::CloudWatch::Alarm") {

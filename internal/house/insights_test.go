@@ -14,8 +14,8 @@ var (
 	term  = regexp.MustCompile(`^(?:ispresent\((\S+)\)|(\S+) (?:= "(.*)"|like /\^?(.*)/|in \["(.*)"\]))$`)
 )
 
-// TestAlarmPagesHaveQueries: each page has one query of Logs Insights, of a log group of the stack, whose fields and values are
-// words of the functions' code, of the access log, or of lines that Lambda writes.
+// TestAlarmPagesHaveQueries: each page has one query of Logs Insights, of a log group of the stack, whose fields and
+// values are words of the functions' code, of the access log, or of lines that Lambda writes.
 func TestAlarmPagesHaveQueries(t *testing.T) {
 	code := platform + at[string](readTemplate(t), "Resources.Api.Properties.AccessLogSetting.Format")
 	product := regexp.MustCompile(`^(functions|internal/(aws|api|deployment|evm|merchants|payments))/.*\.go$`)

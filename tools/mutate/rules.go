@@ -88,8 +88,8 @@ func checkRules(ctx context.Context, b bench, o options) error {
 		return err
 	}
 	results = slices.DeleteFunc(results, func(r result) bool { return r.caught != "" })
-	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n", len(rules), time.Since(began).Round(time.Second), len(rules)-len(results),
-		len(results))
+	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n",
+		len(rules), time.Since(began).Round(time.Second), len(rules)-len(results), len(results))
 	for _, r := range results {
 		fmt.Printf("%s: survives%s\n\tgo run ./tools/mutate rules -only %s\n", r.name, r.note, quoted(r.name))
 	}
@@ -182,9 +182,7 @@ type trial struct {
 }
 
 // arguments are those of a package's tests.
-var arguments = map[string][]string{
-	"internal/proof/simulation": {"-seeds=1000", "-singles"},
-}
+var arguments = map[string][]string{"internal/proof/simulation": {"-seeds=1000", "-singles"}}
 
 var (
 	hung    = regexp.MustCompile(`panic: test timed out after`)
@@ -194,8 +192,8 @@ var (
 
 // run returns the test that failed, or how the process ended without one; it is empty when all passed.
 func (b bench) run(ctx context.Context, t trial) (failed, output string, err error) {
-	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), t.binary,
-		"-test.failfast", "-test.timeout=" + t.timeout.String(), "-test.run=^(" + strings.Join(t.tests, "|") + ")$"}, arguments[t.pkg]...)
+	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), t.binary, "-test.failfast",
+		"-test.timeout=" + t.timeout.String(), "-test.run=^(" + strings.Join(t.tests, "|") + ")$"}, arguments[t.pkg]...)
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = filepath.Join(b.root, t.pkg)
 	cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1", "RAPID_NOFAILFILE=1"), t.env...)

@@ -22,8 +22,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// twoRails returns a stack with a ledger's rail and another on chain 7, whose token has the same symbol. It has a wallet
-// and a payment on each; the second rail's node can be killed.
+// twoRails returns a stack with a ledger's rail and another on chain 7, whose token has the same symbol. It has a
+// wallet and a payment on each; the second rail's node can be killed.
 func twoRails(t *testing.T) (local *deployed.Local, words map[string]string, kill func()) {
 	l, tables, node := operatortest.NewLedger(t), memory.NewPayments(), httptest.NewServer(operatortest.WellNode(
 		operatortest.Node{"eth_chainId": `"result":"0x7"`, "eth_getTransactionReceipt": `"result":null`, "eth_getLogs": `"result":[]`,
@@ -31,9 +31,8 @@ func twoRails(t *testing.T) (local *deployed.Local, words map[string]string, kil
 	t.Cleanup(node.Close)
 	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Network: "local", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 		BlockTime: time.Second, Own: stack.Own{Window: 16, FeeLimit: operatortest.Fees.Cap}}
-	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7}, Symbol: config.Token.Symbol, Decimals: 6},
-		Network:      "seven",
-		Confirmation: "finalized"}
+	other := settings.Rail{ChainID: 7, Token: token.Token{Contract: token.Address{7},
+		Symbol: config.Token.Symbol, Decimals: 6}, Network: "seven", Confirmation: "finalized"}
 	l.Fill(tables, l.Payments)
 	for a, next := range l.Nonces {
 		must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: config.ChainID, Address: a}, NextNonce: next, Ceiling: next + 64,

@@ -167,11 +167,9 @@ func run(ctx context.Context, java, jars string) (p *process, err error) {
 		}
 	}()
 	// Most of a short life is class loading: the quick compiler and the serial collector halve its processor time.
-	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
-		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
-		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
-		"-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java, "-Xmx256m",
+		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
+		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner", "-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
 	p = &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{}), mark: mark}
 	if p.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err

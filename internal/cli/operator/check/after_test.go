@@ -141,14 +141,14 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	for n, state := range map[byte]wallet.State{6: wallet.Assigned, 7: wallet.Assigned, 8: wallet.Draining, 9: wallet.Assigned,
 		10: wallet.Draining} {
 		merchant := fmt.Sprint("mer_", n)
-		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state,
-			Key: wallet.InSecret, Merchant: merchant}))
+		must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(n),
+			Token: stored.Token.Contract, State: state, Key: wallet.InSecret, Merchant: merchant}))
 		if n < 10 { // the last one is about to be nobody's
 			must.OK(t, tables.Keys.SetTerms(t.Context(), merchant, apikey.Terms{}, apikey.Terms{AssetTerms: apikey.AssetTerms{Own: "x"}}))
 		}
 	}
-	must.OK(t, tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(7), NextNonce: 9, Paused: "theft", Merchant: "mer_7"},
-		stored.Token.Contract))
+	must.OK(t, tables.Payments.Open(t.Context(),
+		wallet.Wallet{ID: id(7), NextNonce: 9, Paused: "theft", Merchant: "mer_7"}, stored.Token.Contract))
 	must.OK(t, errors.Join(tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(2), NextNonce: 9, Paused: "theft"}, stored.Token.Contract),
 		tables.Payments.Open(t.Context(), wallet.Wallet{ID: id(3), NextNonce: 8}, stored.Token.Contract)))
 	node := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_chainId": `"result":"0x14a34"`,
@@ -166,8 +166,8 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 			"DescribeContinuousBackups": `{"ContinuousBackupsDescription":{}}`,
 			"DescribeTimeToLive":        `{"TimeToLiveDescription":{}}`,
 			"DescribeSecret":            "{}",
-			"GetSecretValue": `{"SecretString":"{\"84532\":{\"urls\":[\"` + node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]},` +
-				`\"8\":{\"urls\":[]}}"}`,
+			"GetSecretValue": `{"SecretString":"{\"84532\":{\"urls\":[\"` +
+				node.URL + `\"]},\"10\":{\"urls\":[\"http://x\"]},` + `\"8\":{\"urls\":[]}}"}`,
 		}[action]
 	}
 	found := doctor(t, cloud, tables, "Environment=prod Mode=test Size=sandbox ReplicaRegion=eu-west-1")

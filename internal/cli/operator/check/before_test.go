@@ -105,8 +105,8 @@ func TestPreflightTriesNodes(t *testing.T) {
 	}
 }
 
-// TestPreflightReadsTables: payments of another coin and settings that the new code cannot obey stop a deployment; settings
-// that can be stored after it do not.
+// TestPreflightReadsTables: payments of another coin and settings that the new code cannot obey stop a deployment;
+// settings that can be stored after it do not.
 func TestPreflightReadsTables(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	payments := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
