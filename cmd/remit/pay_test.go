@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,8 +95,9 @@ func TestPayKilledAtRandom(t *testing.T) {
 // docs/disasters.md when it has lost nothing: they find its payment, put nothing back, and let the wallets pay again.
 func TestRecoverPage(t *testing.T) {
 	p, m := local(t, "--window", "4", "--wallets", "2")
-	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
-	m.awaitConfirmed([]string{hash})
+	order := remit.Order{To: payee, Amount: "1"}
+	hash := must.Get(m.Attempt(t.Context(), "", order))(t).TxHash
+	must.Get(m.Wait(t.Context(), hash))(t)
 	t.Setenv("REMIT_STACK", m.URL)
 	books := guidetest.Run(t, guidetest.Read(t, "../..", "docs/operate.md", "remit audit"), "remit ", binary+" ", "mer_…", "operator")
 	if strings.Count(books, "No difference.") != 2 || strings.Count(books, hash) < 2 {
@@ -113,7 +113,7 @@ func TestRecoverPage(t *testing.T) {
 	if printed = guidetest.Run(t, binary+" settings show"); !strings.Contains(printed, "(not confirmed for this table)") {
 		t.Errorf("settings that may be older than the loss are still confirmed:\n%s", printed)
 	}
-	m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)
+	must.Get(m.Attempt(t.Context(), "", order))(t)
 	must.OK(t, p.Interrupt())
 }
 
@@ -125,47 +125,7 @@ func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &binary)) }
 const payee = "0x2222222222222222222222222222222222222222"
 
 // local starts `remit local` on free ports and returns a merchant of it.
-func local(t *testing.T, args ...string) (*localtest.Process, merchant) {
+func local(t *testing.T, args ...string) (*localtest.Process, *remit.Client) {
 	t.Helper()
-	p, api := localtest.Local(t, t.Output(), binary, args...)
-	return p, merchant{api, t}
-}
-
-// A merchant talks to a running stack.
-type merchant struct {
-	*remit.Client
-	t *testing.T
-}
-
-// must makes a request that has to succeed, and returns its answer.
-func (m merchant) must(method, path, body string) map[string]any {
-	m.t.Helper()
-	answer, err := m.Call(m.t.Context(), method, path, body)
-	if err != nil || answer.Status >= 300 {
-		m.t.Fatalf("%s %s: %d %s %v", method, path, answer.Status, answer.Body, err)
-	}
-	var value map[string]any
-	if err := json.Unmarshal(answer.Body, &value); err != nil {
-		m.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return value
-}
-
-// awaitConfirmed waits until every payment whose hash is known is confirmed.
-func (m merchant) awaitConfirmed(hashes []string) {
-	m.t.Helper()
-	ctx, stop := context.WithTimeout(m.t.Context(), 5*time.Minute)
-	defer stop()
-	for _, hash := range hashes {
-		for hash != "" {
-			p, err := m.Get(ctx, hash)
-			if err != nil {
-				m.t.Fatalf("%s is not confirmed: %v", hash, err)
-			}
-			if p.Status == "confirmed" {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
+	return localtest.Local(t, t.Output(), binary, args...)
 }
