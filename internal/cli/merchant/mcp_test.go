@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -206,90 +205,5 @@ func TestAgentTools(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"address_book", "find", "limits", "pay", "wait"}) {
 		t.Errorf("the tools are %q", names)
-	}
-}
-
-// TestAgentProposes: an agent without the right to pay asks, and another key approves.
-func TestAgentProposes(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	keyOf := func(guard *int32, scopes ...remit.Scope) string {
-		return must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{RepeatGuardSeconds: guard, Scopes: scopes}))(t).APIKey
-	}
-	scopes := []remit.Scope{remit.ScopePaymentsPropose, remit.ScopePaymentsRead}
-	unguarded := connectAgent(t, merchant.MCP{URL: api.URL, Key: keyOf(nil, scopes...)})
-	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: keyOf(new(int32(3600)), scopes...)})
-	ask := func(of bot, want string) {
-		t.Helper()
-		if text := of.call("pay", `{"intent":"i","to":"`+payee+`","amount":"1"}`); !strings.Contains(text, want) {
-			t.Errorf("%s, want %s", text, want)
-		}
-	}
-	ask(unguarded, "has no repeat_guard_seconds")
-	ask(agent, "NOTHING is paid yet")
-	if text := agent.call("find", `{"intent":"i"}`); !strings.Contains(text, "waits for approval") {
-		t.Error(text)
-	}
-	second := &remit.Client{URL: api.URL, Key: keyOf(nil, remit.ScopePaymentsApprove, remit.ScopePaymentsRead)}
-	for p, err := range second.Proposals(t.Context(), url.Values{}) {
-		must.OK(t, err)
-		must.Get(second.Approve(t.Context(), p.ID))(t)
-		for must.Get(second.GetProposal(t.Context(), p.ID))(t).Status != "released" {
-			time.Sleep(100 * time.Millisecond)
-		}
-	}
-	ask(agent, "A person approved it")
-}
-
-// TestProposeAFile: each row is proposed once, in any order, and the same run then pays no row.
-func TestProposeAFile(t *testing.T) {
-	api, _ := localtest.Stack(t)
-	open := func() (all []remit.Proposal) {
-		for p, err := range api.Proposals(t.Context(), url.Values{}) {
-			must.OK(t, err)
-			all = append(all, p)
-		}
-		return all
-	}
-	a, b := payee+",1,a\n", payee+",1,b\n"
-	const header = "address,amount,reference\n"
-	for _, rows := range []string{a + b, b + a, a + b} {
-		if out, err := run(t, write(t, header+rows), api.URL, api.Key, "--yes", "--propose", "--run=r"); err != nil ||
-			strings.Count(out, "awaiting_approval") != 2 {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	if n := len(open()); n != 2 {
-		t.Fatalf("%d proposals of 2 rows", n)
-	}
-	pay := func(what string) {
-		if out, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--run=r"); err == nil {
-			t.Errorf("%s: it paid:\n%s", what, out)
-		}
-	}
-	pay("open")
-	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
-	second := &remit.Client{URL: api.URL, Key: made.APIKey}
-	for _, p := range open() {
-		if p.Request.Reference == "a" {
-			must.Get(second.Approve(t.Context(), p.ID))(t)
-			for released := false; !released; time.Sleep(100 * time.Millisecond) {
-				released = must.Get(api.GetProposal(t.Context(), p.ID))(t).Status == "released"
-			}
-			continue
-		}
-		pay("one is released")
-		must.Get(api.Cancel(t.Context(), p.ID))(t)
-	}
-	if _, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--propose", "--run=r"); err == nil {
-		t.Error("proposed again after its release")
-	}
-	paid := 0
-	for _, err := range api.List(t.Context(), url.Values{}) {
-		must.OK(t, err)
-		paid++
-	}
-	batch, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--propose", "--batch", "--run=batch")
-	if paid != 1 || err != nil || !strings.Contains(batch, "line 2: 2 rows prp_") {
-		t.Errorf("%d are paid; a batch: %v\n%s", paid, err, batch)
 	}
 }
