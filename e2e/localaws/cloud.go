@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -298,29 +299,6 @@ func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave fu
 }
 
 // welcome lists the addresses. Its last lines address the stage by the variables.
-const welcome = `
-The template is deployed on a local AWS, every function under its own role.
-
-  API      %s
-  key      %s
-  chain    %s (a block every %s, final after %d)
-  log      %s
-
-In another terminal, in this directory, let the shell read where it is (AWS_ENDPOINT_URL, REMIT_STACK, API, KEY and others):
-
-  . %s
-
-Then, as an operator (docs/operate.md has every task):
-
-  remit doctor
-  remit wallet list
-  remit keys create --yes 'Acme GmbH'
-  remit chain fund %s
-
-and as a merchant:
-
-  curl -s $API/send-payment -H "x-api-key: $KEY" -H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'
-  remit smoke
-
-Ctrl-C ends it, and nothing is left.
-`
+//
+//go:embed welcome.txt
+var welcome string
