@@ -94,10 +94,9 @@ func measure(ctx context.Context, commit string, args ...string) ([]byte, error)
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
-	kept := fmt.Sprintf("commit: %s\ndate: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", commit,
-		begin.UTC().Format("2006-01-02 15:04 UTC"),
-		time.Since(begin).Seconds(),
-		strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
+	kept := fmt.Sprintf("commit: %s\ndate: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n",
+		commit, begin.UTC().Format("2006-01-02 15:04 UTC"),
+		time.Since(begin).Seconds(), strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
 	results := ofFormat.FindAllString(out.String(), -1)
 	if !strings.Contains(out.String(), "\nBenchmark") {
 		return nil, errors.New("there is no such benchmark")

@@ -142,15 +142,15 @@ func (i item) partition() []string {
 	return nil
 }
 
-// record notes a request, and the rights that it needs. A transaction needs those of its parts; if it is refused, nobody knows
-// for which of several.
+// record notes a request, and the rights that it needs. A transaction needs those of its parts; if it is refused,
+// nobody knows for which of several.
 func (c *calls) record(r *http.Request, body []byte, allowed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	function := application.FindStringSubmatch(r.UserAgent())
 	target := r.Header.Get("X-Amz-Target")
-	call := sent{strings.Join(append(function, target), " "), r.Header.Get("Authorization"), r.Method, r.RequestURI, target,
-		r.Header.Get("Content-Type"), body}
+	call := sent{strings.Join(append(function, target), " "),
+		r.Header.Get("Authorization"), r.Method, r.RequestURI, target, r.Header.Get("Content-Type"), body}
 	c.sent[digits.ReplaceAllString(call.Name+call.Method+call.URL+string(body), "0")] = call
 	service, operation, _ := strings.Cut(target, ".")
 	if function == nil {
@@ -249,8 +249,8 @@ func asked(in, out any, program string, args ...string) error {
 	return json.Unmarshal(text, out)
 }
 
-// simulated gives each recorded call with each role's policies to a simulator of IAM, which must agree with the local AWS about
-// all of them. KMS is left out: grants and policies of keys decide there.
+// simulated gives each recorded call with each role's policies to a simulator of IAM, which must agree with the local
+// AWS about all of them. KMS is left out: grants and policies of keys decide there.
 func (s *stack) simulated(t *testing.T, least int) {
 	t.Helper()
 	tooltest.Path(t, "a simulator of IAM", ".cache/iam/node_modules")

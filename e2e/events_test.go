@@ -119,16 +119,13 @@ func (s *stack) seed(t *testing.T) {
 	t.Helper()
 	db, now := dynamodb.NewFromConfig(s.Administrator()), time.Now().UTC().Truncate(time.Millisecond)
 	key := must.Get(apikey.Parse(sampleKey))(t)
-	must.OK(t, dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
-		Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop", Mode: apikey.Test,
-		Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now, Grant: apikey.Full(),
-	}))
+	must.OK(t, dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(),
+		apikey.Key{Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop",
+			Mode: apikey.Test, Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now, Grant: apikey.Full()}))
 	secret := must.Get(webhook.MintSecret(rand.Reader))(t)
 	url, _ := receive(t, 0)
-	endpoint := webhook.Endpoint{
-		Owner: webhook.Owner{Merchant: sampleMerchant, Mode: "test"}, ID: sampleEndpoint, URL: url,
-		Status: webhook.Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
-	}
+	endpoint := webhook.Endpoint{Owner: webhook.Owner{Merchant: sampleMerchant, Mode: "test"}, ID: sampleEndpoint,
+		URL: url, Status: webhook.Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1}
 	hooks := dynamo.NewWebhooks(db, s.Outputs["WebhooksTableName"])
 	must.OK(t, hooks.AddEndpoint(t.Context(), endpoint, webhook.EndpointLimit))
 	for _, id := range []string{"dlv_0123456789abcdef0123456789abcdef", "dlv_01234567", webhook.FirstID(now)} {
@@ -214,9 +211,8 @@ func (s *stack) response(t *testing.T, event, got []byte, status int) []byte {
 	if out.StatusCode != status {
 		t.Errorf("answered %d, want %d", out.StatusCode, status)
 	}
-	described(t, in.HTTPMethod, in.Path, &http.Response{
-		StatusCode: out.StatusCode, Header: out.MultiValueHeaders, Body: io.NopCloser(strings.NewReader(out.Body)),
-	})
+	described(t, in.HTTPMethod, in.Path, &http.Response{StatusCode: out.StatusCode,
+		Header: out.MultiValueHeaders, Body: io.NopCloser(strings.NewReader(out.Body))})
 	return []byte(out.Body)
 }
 
@@ -266,8 +262,8 @@ func (m merchant) keyOf(body any) merchant {
 func rotated(t *testing.T, m merchant, id string, overlap time.Duration) merchant {
 	t.Helper()
 	next := m
-	next.key = m.call("POST", "/api-keys/"+id+"/rotate", map[string]int{"expires_in_seconds": int(overlap.Seconds())}).want(t,
-		201).get("api_key")
+	next.key = m.call("POST", "/api-keys/"+id+"/rotate",
+		map[string]int{"expires_in_seconds": int(overlap.Seconds())}).want(t, 201).get("api_key")
 	return next
 }
 
@@ -277,8 +273,8 @@ func TestVerifyAWS(t *testing.T) {
 	m := newMerchant(t, s)
 	cmd := exec.CommandContext(t.Context(), root+"/tools/verify-aws", "leading", "answers")
 	tools := must.Get(filepath.Abs(root + "/.cache/awscli/bin"))(t)
-	cmd.Env = append(append(os.Environ(), s.Environment()...), "URL="+s.URL(""), "KEY="+m.key, "CURL_CA_BUNDLE="+s.Bundle,
-		"PATH="+tools+":"+os.Getenv("PATH"))
+	cmd.Env = append(append(os.Environ(), s.Environment()...),
+		"URL="+s.URL(""), "KEY="+m.key, "CURL_CA_BUNDLE="+s.Bundle, "PATH="+tools+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "verified: leading answers") || strings.Count(string(out), "ok   ") != 7 {
 		t.Errorf("%v:\n%s", err, out)
@@ -289,8 +285,8 @@ func TestVerifyAWS(t *testing.T) {
 	}
 }
 
-// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, refuses an open stack with real money, in the words of
-// package chains, by which functions refuse to start.
+// TestRealMoneyIsClosed: CloudFormation, by the template's Rules, refuses an open stack with real money, in the words
+// of package chains, by which functions refuse to start.
 func TestRealMoneyIsClosed(t *testing.T) {
 	s := start(t)
 	template := must.Get(os.ReadFile(root + "/template.yaml"))(t)

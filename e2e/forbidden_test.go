@@ -131,14 +131,12 @@ func put(table *string, key, partition string) func(context.Context, aws.Config)
 func putTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).TransactWriteItems,
 		&dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: never}},
-		}})
+			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: never}}}})
 }
 
 func update(table *string, key, partition string) func(context.Context, aws.Config) error {
-	return by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem,
-		&dynamodb.UpdateItemInput{TableName: table, Key: in(key, partition), UpdateExpression: aws.String("SET x = " + key),
-			ConditionExpression: never})
+	return by(dynamodb.NewFromConfig, (*dynamodb.Client).UpdateItem, &dynamodb.UpdateItemInput{TableName: table,
+		Key: in(key, partition), UpdateExpression: aws.String("SET x = " + key), ConditionExpression: never})
 }
 
 func remove(table *string, key, partition string) func(context.Context, aws.Config) error {

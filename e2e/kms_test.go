@@ -57,8 +57,8 @@ func TestKMSWallet(t *testing.T) {
 		"taking the key of another stack": must.Err(keys.TagResource(t.Context(),
 			&kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: signingKey("remit").Tags})),
 		"making a key of another stack": must.Err(keys.CreateKey(t.Context(), signingKey("another"))),
-		"making a key of no stack": must.Err(keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
-			KeyUsage: kmstypes.KeyUsageTypeSignVerify})),
+		"making a key of no stack": must.Err(keys.CreateKey(t.Context(),
+			&kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify})),
 		"seeing a key of another stack": must.Err(keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})),
 		"signing": must.Err(keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
 			MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})),
@@ -119,8 +119,8 @@ func TestKMSWallet(t *testing.T) {
 				":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
 		}))(t)
 	o.ok(&successor, "wallet", "create", "--kms", "--yes")
-	page := strings.NewReplacer("remit ", "", "wallet list\n", "", "0x…", made.Address, "0xfrom…", made.Address, "0xto…",
-		successor.Address).Replace(guidetest.Read(t, root, "docs/operate.md", "remit wallet drain"))
+	page := strings.NewReplacer("remit ", "", "wallet list\n", "", "0x…", made.Address, "0xfrom…", made.Address,
+		"0xto…", successor.Address).Replace(guidetest.Read(t, root, "docs/operate.md", "remit wallet drain"))
 	for line := range strings.Lines(page) {
 		until(t, line, time.Minute, func() bool {
 			s.invoke(t, "CheckReceipts", sample(t, "check-receipts")) // before the schedule does

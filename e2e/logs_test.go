@@ -86,9 +86,9 @@ func TestNoSecretIsLogged(t *testing.T) {
 	secrets := append(o.secret(), provider, sampleKey, m.key, rotated(t, m, m.id(), time.Hour).key, hook.get("secret"), renewed.get("secret"))
 
 	wallets := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
-	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
-		Name: aws.String("DeadNode"), SecretString: aws.String(fmt.Sprintf(`{"%d":{"urls":["http://127.0.0.1:1/v3/%s"]}}`, s.Chain.ID(), provider)),
-	})
+	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(),
+		&secretsmanager.CreateSecretInput{Name: aws.String("DeadNode"),
+			SecretString: aws.String(fmt.Sprintf(`{"%d":{"urls":["http://127.0.0.1:1/v3/%s"]}}`, s.Chain.ID(), provider))})
 	must.OK(t, err)
 	logs := ""
 	for _, broken := range []struct {
@@ -153,18 +153,17 @@ func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunction
 func create(t *testing.T, functions *lambda.Client, name, function, role string, env map[string]string) {
 	t.Helper()
 	bootstrap := must.Get(os.ReadFile(filepath.Join(start(t).Build(), function+"Function", "bootstrap")))(t)
-	must.Get(functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
-		FunctionName: &name, Role: &role, Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(8),
-		Code: &lambdatypes.FunctionCode{ZipFile: archive(t, bootstrap)}, Environment: &lambdatypes.Environment{Variables: env},
-	}))(t)
+	must.Get(functions.CreateFunction(t.Context(), &lambda.CreateFunctionInput{FunctionName: &name, Role: &role,
+		Runtime: lambdatypes.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Timeout: aws.Int32(8),
+		Code: &lambdatypes.FunctionCode{ZipFile: archive(t, bootstrap)}, Environment: &lambdatypes.Environment{Variables: env}}))(t)
 	t.Cleanup(func() { _, _ = functions.DeleteFunction(t.Context(), &lambda.DeleteFunctionInput{FunctionName: &name}) })
 }
 
 // forms are the ways in which a secret may be written.
 func forms(secret string) []string {
 	bare := strings.TrimPrefix(strings.TrimPrefix(secret, "0x"), "whsec_")
-	all := []string{bare, strings.ToUpper(bare), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)),
-		url.QueryEscape(secret)}
+	all := []string{bare, strings.ToUpper(bare),
+		hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), url.QueryEscape(secret)}
 	if raw, err := hex.DecodeString(bare); err == nil {
 		all = append(all, base64.StdEncoding.EncodeToString(raw), strings.Trim(fmt.Sprintf("%d", raw), "[]"))
 	}

@@ -194,9 +194,8 @@ func (s *stack) calm(t *testing.T) {
 	ringing, err := alarms.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{StateValue: cwtypes.StateValueAlarm})
 	must.OK(t, err)
 	for _, a := range ringing.MetricAlarms {
-		must.Get(alarms.SetAlarmState(t.Context(),
-			&cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName, StateValue: cwtypes.StateValueOk,
-				StateReason: aws.String("another test rang it")}))(t)
+		must.Get(alarms.SetAlarmState(t.Context(), &cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName,
+			StateValue: cwtypes.StateValueOk, StateReason: aws.String("another test rang it")}))(t)
 	}
 }
 
@@ -280,30 +279,28 @@ func (o *operator) operatorsAttempts() []attempt {
 		{"writing to another stack's table", "", put(aws.String(*payments+"-other"), "pk", "payment#pay_x")},
 		{"registering a wallet", "Operator Keys", put(payments, "pk", wallets)},
 		{"handing out a key", "Operator", put(keys, "key_hash", "x")},
-		{"copying the audit log", "Operator Settings Keys",
-			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
-				&cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"), LogEvents: words})},
+		{"copying the audit log", "Operator Settings Keys", by(cloudwatchlogs.NewFromConfig,
+			(*cloudwatchlogs.Client).PutLogEvents, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group,
+				LogStreamName: aws.String("operators"), LogEvents: words})},
 		{"logging elsewhere", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutLogEvents,
 			&cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
 				LogStreamName: aws.String("operators"), LogEvents: words})},
-		{"reading the copy", "Reader Operator Settings Keys",
-			by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).FilterLogEvents,
-				&cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})},
+		{"reading the copy", "Reader Operator Settings Keys", by(cloudwatchlogs.NewFromConfig,
+			(*cloudwatchlogs.Client).FilterLogEvents, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})},
 		{"deleting the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).DeleteLogStream,
-			&cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
-				LogStreamName: aws.String("operators")})},
+			&cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group, LogStreamName: aws.String("operators")})},
 		{"shortening the copy", "", by(cloudwatchlogs.NewFromConfig, (*cloudwatchlogs.Client).PutRetentionPolicy,
 			&cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})},
 		{"moving a release", "", by(lambda.NewFromConfig, (*lambda.Client).UpdateAlias,
-			&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
-				FunctionVersion: aws.String("1")})},
+			&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]),
+				Name: aws.String("none"), FunctionVersion: aws.String("1")})},
 		{"making a wallet's secret", "Keys",
 			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).CreateSecret,
 				&secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()),
 					SecretString: aws.String("{}")})}, // which is there
-		{"reading a wallet's secret", "",
-			by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
-				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})},
+		{"reading a wallet's secret", "", by(secretsmanager.NewFromConfig, (*secretsmanager.Client).GetSecretValue,
+			&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] +
+				s.Chain.Wallets()[0].Address.String())})},
 	}
 }
 
@@ -325,10 +322,10 @@ func TestOperatorsRights(t *testing.T) {
 		role string
 		may  []string
 	}{
-		{"Reader", []string{"wallet list", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
-			"audit", "export", "deny list", "settings show", "audit-log"}},
-		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,
-			"wallet retire --yes " + made.Address, "keys create Rights --yes"}},
+		{"Reader", []string{"wallet list", "keys list " + m.owner, "payment show rights-of-operators --merchant " +
+			m.owner, "audit", "export", "deny list", "settings show", "audit-log"}},
+		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet,
+			"wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "keys create Rights --yes"}},
 		{"Settings", []string{"settings set MerchantCap=40 --yes --reason x", "settings set MerchantCap=50 --yes --reason x",
 			"deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"}},
 		{"Keys", []string{"wallet create --yes"}},

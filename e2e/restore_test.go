@@ -53,12 +53,10 @@ exec "`+program+`" "$@" --yes 2>&1
 		"PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
 		d.exports += "export '" + variable + "'\n"
 	}
-	d.replaces = []string{
-		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
-		"--config-env prod", strings.Join(localaws.Where(build), " "),
-		"$(parameters)", "Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " "),
-		"tools/restore.sh", filepath.Dir(tools) + "/tools/restore.sh",
-	}
+	d.replaces = []string{"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam",
+		tools + "/venv/bin/sam", "--config-env prod", strings.Join(localaws.Where(build), " "), "$(parameters)",
+		"Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " "),
+		"tools/restore.sh", filepath.Dir(tools) + "/tools/restore.sh"}
 	return d
 }
 
@@ -71,8 +69,8 @@ func (d *drill) follow(start string, replaces ...string) string {
 	began := time.Now()
 	before := guidetest.Read(d, root, "docs/disasters.md", "export REMIT_STACK=") + "[ ! -e " + d.state + " ] || . " + d.state + "\nset -e\n"
 	after := "\nset +e\nfor v in " + variables + "; do declare -p $v 2>/dev/null; done > " + d.state + " || true\n"
-	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/disasters.md", start) +
-		after)
+	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before +
+		guidetest.Read(d, root, "docs/disasters.md", start) + after)
 	printed := d.run(lines)
 	d.Logf("%s… took %v and printed:\n%s", start, time.Since(began).Round(time.Second), printed)
 	return printed
@@ -295,6 +293,6 @@ func (d *drill) export(bucket, kind string) {
 	file := filepath.Join(d.TempDir(), "data")
 	must.OK(d, os.WriteFile(file, data.Bytes(), 0o600))
 	to := " s3://" + bucket + "/" + kind + "/AWSDynamoDB/01/"
-	d.run("aws s3 cp --region us-west-2 " + file + to + "data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -" + to +
-		"manifest-summary.json")
+	d.run("aws s3 cp --region us-west-2 " +
+		file + to + "data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -" + to + "manifest-summary.json")
 }

@@ -50,7 +50,8 @@ func TestUpgrade(t *testing.T) {
 	o := &operator{t: t, s: s}
 	o.ok(nil, strings.Fields("settings set --yes --reason limits NonceWindow=20 MerchantCap=60")...)
 	m := o.merchant("paying")
-	trade := &trade{api: m.api(), hashes: map[int]string{}, events: map[string]string{}}
+	trade := &trade{hashes: map[int]string{}, events: map[string]string{}}
+	trade.api.Store(m.api())
 	receiver := httptest.NewServer(trade)
 	t.Cleanup(receiver.Close)
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
@@ -60,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 		begun := trade.count()
 		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), live...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
-		trade.follow(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
+		trade.api.Store(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
 		trade.await(t, s, trade.count()+10)
 		next := rotated(t, m, m.id(), time.Hour) // a key that the other version made
 		if source == root {
@@ -112,16 +113,16 @@ func checkout(t *testing.T, dir string) string {
 func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...string) {
 	t.Helper()
 	template := must.Get(filepath.Abs(filepath.Join(source, "template.yaml")))(t)
-	must.OK(t, s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides",
-		localaws.Architecture))
+	must.OK(t, s.Run(t.Context(), "sam",
+		"build", "--template-file", template, "--build-dir", build, "--parameter-overrides", localaws.Architecture))
 	must.OK(t, s.Install(t.Context(), build, parameters...))
 }
 
 // A trade is a merchant's payments, one after the other, each repeated under
 // its idempotency key until it is taken. Payment i is of base+i units.
 type trade struct {
+	api    atomic.Pointer[sdk.Client]
 	mu     sync.Mutex
-	api    *sdk.Client
 	hashes map[int]string
 	events map[string]string // ids by the payments' hashes
 	wrong  []string
@@ -182,21 +183,8 @@ func nowhere(p *sdk.Refused) bool {
 	return p.Code == "" && (p.Status == http.StatusForbidden || p.Status == http.StatusNotFound)
 }
 
-// follow goes to the API's new address.
-func (r *trade) follow(api *sdk.Client) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.api = api
-}
-
-func (r *trade) at() *sdk.Client {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.api
-}
-
 func (r *trade) pay(i int) (sdk.Payment, error) {
-	return r.at().Attempt(context.Background(), fmt.Sprint("upgrade-", i), sdk.Order{To: recipient, Amount: sdk.Amount(fmt.Sprint(base + i))})
+	return r.api.Load().Attempt(context.Background(), fmt.Sprint("upgrade-", i), sdk.Order{To: recipient, Amount: sdk.Amount(fmt.Sprint(base + i))})
 }
 
 func (r *trade) count() int {

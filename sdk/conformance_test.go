@@ -50,8 +50,8 @@ type gateway struct {
 // holdFor are how long the gateway holds bytes: until a client asks about them, and until it knows.
 var holdFor = []time.Duration{50 * time.Second, 90 * time.Second}
 
-// hold holds the bytes of an intent's first POST and resets the client's connection. It refuses later ones, as a service
-// without funds does, and reports false for those that are too late to begin anything, and for other intents.
+// hold holds the bytes of an intent's first POST and resets the client's connection. It refuses later ones, as a
+// service without funds does, and reports false for those that are too late to begin anything, and for other intents.
 func (g *gateway) hold(w http.ResponseWriter, r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -246,8 +246,8 @@ func drives(t *testing.T, l language, url, key string) func(call string, options
 	return ask
 }
 
-// settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid. Amounts
-// of 7 and 8 digits have different holds.
+// settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid.
+// Amounts of 7 and 8 digits have different holds.
 func settles(t *testing.T, l language, url, key, to string) {
 	ask, all := drives(t, l, url, key), sync.WaitGroup{}
 	for i := range holds() {
@@ -268,8 +268,8 @@ func proposals() int { return max(3, *intents/4) }
 func proposed(l language, i int) string { return fmt.Sprint("proposed-", l.name, "-", i) }
 
 // proposes is two clients of a merchant: one proposes, and asks for the payment while the proposal is open and again at
-// its end; the other one approves it, cancels it, or does one behind the other. It reports the amounts that must be paid,
-// once: of those that were approved, unless a cancel was answered.
+// its end; the other one approves it, cancels it, or does one behind the other. It reports the amounts that must be
+// paid, once: of those that were approved, unless a cancel was answered.
 func proposes(t *testing.T, l language, url, key, second, to string, paid func(amount, asset string)) {
 	first, other, all := drives(t, l, url, key), drives(t, l, url, second), sync.WaitGroup{}
 	until := func(call string, id any) (e end) {
@@ -301,8 +301,8 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 			}
 			if early.Error != "OutcomeUnknown" || approved.Error != "" || !made && cancelled.Error != "" ||
 				late.Error != map[bool]string{false: "IntentReused"}[made] {
-				t.Errorf("%s: %s: %+v; a payment meanwhile %+v; approve %+v; cancel %+v; a payment then %+v", l.name, intent, p, early,
-					approved, cancelled, late)
+				t.Errorf("%s: %s: %+v; a payment meanwhile %+v; approve %+v; cancel %+v; a payment then %+v",
+					l.name, intent, p, early, approved, cancelled, late)
 			}
 		})
 	}
@@ -324,10 +324,10 @@ var eurc string
 
 func assetOf(i int) string { return map[bool]string{true: eurc}[i%3 == 2] }
 
-// TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every intent of
-// every language is paid once, on the chain of its asset, and none is paid that was refused and settled, though a network
-// held its bytes; a proposal is paid once if it was approved, and never if its cancel was answered, though a network
-// repeated its bytes and those of a payment beside it. The chains are the judge.
+// TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every
+// intent of every language is paid once, on the chain of its asset, and none is paid that was refused and settled,
+// though a network held its bytes; a proposal is paid once if it was approved, and never if its cancel was answered,
+// though a network repeated its bytes and those of a payment beside it. The chains are the judge.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	languages := built(t)
@@ -345,9 +345,9 @@ func TestConformance(t *testing.T) {
 	}
 	eurc = "eip155:1338/erc20:" + tokens[1]
 	draw := rand.New(rand.NewPCG(*seed, 0))
-	flags := []string{"--token", strings.Join(tokens, ","), "--key-creation", "public", "--dynamodb", dynamotest.Start(t),
-		"--rpc", strings.Join(urls, ","), "--wallet-file", strings.Join(wallets, ","),
-		"--batch-contract", install.Address().String(), "--no-page"}
+	flags := []string{"--token", strings.Join(tokens, ","),
+		"--key-creation", "public", "--dynamodb", dynamotest.Start(t), "--rpc", strings.Join(urls, ","),
+		"--wallet-file", strings.Join(wallets, ","), "--batch-contract", install.Address().String(), "--no-page"}
 	server, merchant := localtest.Local(t, io.Discard, remitPath, flags...)
 	g := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), made: map[string]int{}, held: map[string]int{}, again: map[string]bool{}}
 	for _, l := range languages {

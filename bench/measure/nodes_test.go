@@ -219,8 +219,8 @@ func (v *victim) settled(ctx context.Context) error {
 // empty has an operator move all that a wallet has, which leaves two fees where gas is paid in the token: a stack that
 // believes in a balance of ether beside it leaves nothing to pay the first one.
 func (v *victim) empty(ctx context.Context) error {
-	_, err := v.operate(ctx, "wallet", "move", v.chain.Wallets[0].Address.String(), "--token", "all", "--to", stranger, "--key",
-		fmt.Sprint("all-", v.chain.ChainID))
+	_, err := v.operate(ctx, "wallet", "move", v.chain.Wallets[0].Address.String(),
+		"--token", "all", "--to", stranger, "--key", fmt.Sprint("all-", v.chain.ChainID))
 	return errors.Join(err, v.drain(ctx))
 }
 
@@ -247,12 +247,12 @@ var nodeKinds = []struct {
 	{name: "remit"},
 	{name: arc, tokenGas: true},
 	{name: "anvil", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
-		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id",
-			fmt.Sprint(id), "--no-mining"}
+		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"),
+			"--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
 	}},
 	{name: "hardhat", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
-		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
-			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
+		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id),
+			filepath.Join(dir, ".bin", "hardhat"), "node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
 }
 
@@ -284,8 +284,8 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 		switch {
 		case k.name != kind:
 		case k.command == nil:
-			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
-				TokenGas: k.tokenGas, Now: time.Now}))(t)
+			c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0",
+				Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id), TokenGas: k.tokenGas, Now: time.Now}))(t)
 			if k.tokenGas {
 				n.chain = []string{"--chain", k.name}
 			}

@@ -196,8 +196,8 @@ func (o outcome) String() string {
 	if len(o.times) == 0 {
 		return fmt.Sprintf("none confirmed, %d refused, %d open", len(o.refused), len(o.open))
 	}
-	return fmt.Sprintf("%d confirmed, half in %s, 95%% in %s, fees to %d; %d refused, %d open", len(o.times), o.part(50), o.part(95),
-		o.fees[len(o.fees)-1], len(o.refused), len(o.open))
+	return fmt.Sprintf("%d confirmed, half in %s, 95%% in %s, fees to %d; %d refused, %d open",
+		len(o.times), o.part(50), o.part(95), o.fees[len(o.fees)-1], len(o.refused), len(o.open))
 }
 
 // part is the time in which so many of a hundred payments are confirmed.

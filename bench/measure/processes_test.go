@@ -30,7 +30,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
-	"gopkg.in/yaml.v3"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -41,6 +40,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
+	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 	sdk "github.com/remit-payouts/remit/sdk/go"
 )
@@ -71,11 +71,12 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 	if node != nil {
 		file := filepath.Join(b.TempDir(), "wallets")
 		must.OK(b, os.WriteFile(file, []byte(strings.Join(node.facts.PrivateKeys, "\n")), 0o600))
-		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(), "--wallet-file", file,
-			"--key-creation", "public", "--confirmation-rule", "2"}
+		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(),
+			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2"}
 	}
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, m := startLocal(b, remit, wallets, flags...)
+		server, m := localtest.Local(b, b.Output(), remit,
+			append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 		hashes := make([]string, single+n)
 		pay := func(clients, first, n int) []float64 {
 			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
@@ -90,12 +91,14 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 		last := time.Now()
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
-		var found map[int][]common.Hash
-		if node == nil {
-			found = sandboxTransfers(b, m)
+		var facts devnet.Facts
+		if node != nil {
+			facts = node.facts
 		} else {
-			found = must.Get(transfers(b.Context(), node.Client, common.Address(node.facts.Token.Address)))(b)
+			must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
 		}
+		chain := must.Get(ethclient.DialContext(b.Context(), facts.RPCURL))(b)
+		found := must.Get(transfers(b.Context(), chain, common.Address(facts.Token.Address)))(b)
 		payments := len(hashes) * size
 		for i := range payments {
 			if i = i%len(hashes) + i/len(hashes)*stride; len(found[i]) != 1 || len(found) != payments {
@@ -115,35 +118,39 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 	b.Helper()
 	for _, hash := range hashes {
-		for p := must.Get(m.Get(b.Context(), hash))(b); p.Status != "confirmed"; p = must.Get(m.Get(b.Context(), hash))(b) {
-			if p.Status != "pending" {
-				b.Fatalf("payment %s is %s", hash, p.Status)
-			}
+		p := must.Get(m.Get(b.Context(), hash))(b)
+		for ; p.Status == "pending"; p = must.Get(m.Get(b.Context(), hash))(b) {
 			time.Sleep(50 * time.Millisecond)
+		}
+		if p.Status != "confirmed" {
+			b.Fatalf("payment %s is %s", hash, p.Status)
 		}
 	}
 }
 
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
-// API for its first event, and its size, beside those of a function that does nothing. Each has the environment of
-// template.yaml.
+// API for its first event, and its size, beside those of a function that does nothing. Each has the variables of
+// template.yaml; "bench" stands for a name that AWS gives.
 func BenchmarkColdstart(b *testing.B) {
 	type function struct {
 		name, path, chain string
-		env               []string
 		init              []float64 // milliseconds
 	}
-	template := readTemplate(b)
-	var flags []string // for Lambda, from the Makefile
+	var flags, env []string // for Lambda, from the Makefile
+	for _, m := range regexp.MustCompile(`[ {]([A-Z_]+): !`).FindAllSubmatch(must.Get(os.ReadFile(root+"/template.yaml"))(b), -1) {
+		env = append(env, string(m[1])+"=bench")
+	}
+	env = append(env, "MODE=test", "ENVIRONMENT=dev", "ALARM_TOPIC_ARN=", "BATCH_PLACES=0", "RECIPIENT_HOLD_SECONDS=86400")
+	if len(env) < 20 {
+		b.Errorf("template.yaml sets %q: has its form changed?", env)
+	}
 	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
-	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no",
-		env: template.environment(b, "")}}
+	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
 	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
-		f.env = template.environment(b, f.name)
 		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
 			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
 			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
@@ -169,7 +176,7 @@ func BenchmarkColdstart(b *testing.B) {
 	for round := range 1 + pick(15, 3) {
 		for _, f := range all {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}
-			cmd.Env = slices.Concat(lambda, f.env)
+			cmd.Env = slices.Concat(lambda, env)
 			cmd.Stderr, cmd.Stdout = said, said
 			born := time.Now()
 			must.OK(b, cmd.Start())
@@ -399,9 +406,8 @@ func BenchmarkGas(b *testing.B) {
 		b.Helper()
 		private := must.Get(crypto.ToECDSA(key[:]))(b)
 		nonce := must.Get(node.NonceAt(b.Context(), crypto.PubkeyToAddress(private.PublicKey), nil))(b)
-		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{
-			ChainID: signer.ChainID(), Nonce: nonce, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data,
-		}))(b)
+		tx := must.Get(types.SignNewTx(private, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), Nonce: nonce,
+			GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000, To: to, Data: data}))(b)
 		must.OK(b, c.MineExactly(must.Get(tx.MarshalBinary())(b)))
 		receipt := must.Get(node.TransactionReceipt(b.Context(), tx.Hash()))(b)
 		if receipt.Status != types.ReceiptStatusSuccessful {
@@ -434,68 +440,7 @@ func BenchmarkGas(b *testing.B) {
 		}
 		for _, recipients := range []string{"new", "holders"} { // the first payment makes the holders
 			used := send(wallet.Key, to, data).GasUsed
-			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{
-				"gas/payment": float64(used) / float64(size),
-			})
+			emit(b, fmt.Sprintf("payments=%d/recipients=%s", size, recipients), metrics{"gas/payment": float64(used) / float64(size)})
 		}
 	}
-}
-
-// A template is template.yaml, as far as it sets functions' environments.
-type template struct {
-	Parameters map[string]struct {
-		Default string `yaml:"Default"`
-	} `yaml:"Parameters"`
-	Globals struct {
-		Function yaml.Node `yaml:"Function"`
-	} `yaml:"Globals"`
-	Resources map[string]struct {
-		Properties yaml.Node `yaml:"Properties"`
-	} `yaml:"Resources"`
-}
-
-func readTemplate(b *testing.B) (t template) {
-	must.OK(b, yaml.Unmarshal(must.Get(os.ReadFile(root+"/template.yaml"))(b), &t))
-	return t
-}
-
-// environment has a function's variables and the global ones; "" has these alone.
-func (t template) environment(b *testing.B, function string) (env []string) {
-	name, all := "", map[string]yaml.Node{} // of create-api-key: CreateApiKeyFunction
-	for word := range strings.SplitSeq(function, "-") {
-		if word != "" {
-			name += strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	for _, node := range []yaml.Node{t.Globals.Function, t.Resources[name+"Function"].Properties} {
-		p := struct {
-			Environment struct {
-				Variables map[string]yaml.Node `yaml:"Variables"`
-			} `yaml:"Environment"`
-		}{}
-		if p.Environment.Variables = all; node.Kind != 0 {
-			must.OK(b, node.Decode(&p))
-		}
-	}
-	for name, node := range all {
-		env = append(env, fmt.Sprint(name, "=", t.value(node)))
-	}
-	return env
-}
-
-// value is a node's in a stack of the defaults; "bench" stands for a name that AWS gives.
-func (t template) value(node yaml.Node) string {
-	p, isParameter := t.Parameters[node.Value]
-	switch {
-	case node.Kind == yaml.ScalarNode && strings.HasPrefix(node.Tag, "!!"):
-		return node.Value
-	case node.Tag == "!Ref" && isParameter:
-		return p.Default
-	case node.Tag == "!If": // the defaults take the second branch, but for tables and secrets of the stack's own
-		if other := t.value(*node.Content[2]); other != "" {
-			return other
-		}
-		return t.value(*node.Content[1])
-	}
-	return "bench"
 }

@@ -104,9 +104,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	if err := within.SetSettings(context.Background(), initial); err != nil {
 		panic(err)
 	}
-	parts := dispatch.Parts{
-		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
-	}
+	parts := dispatch.Parts{Store: counted,
+		Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN}
 	dispatcher, paying := dispatch.New(config, parts), config
 	announcer, _ := events.(dispatch.Announcer)
 	r.release = &dispatch.Proposals{Events: announcer, Terms: r.Terms, Explain: httpapi.Explain, Rails: dispatch.NewRails(dispatch.Wiring{
@@ -118,8 +117,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	r.handler = httpapi.SendPayment(dispatcher, counted, assets).Current(r, time.Now)
 	r.batches = httpapi.SendPayments(dispatcher, counted, assets).Current(r, time.Now)
 	config.BlockTime = blockTime
-	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
-		Wait: sleep})
+	r.settler = settlement.New(config, settlement.Parts{Store: counted,
+		Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now, Wait: sleep})
 	return r
 }
 
@@ -212,8 +211,7 @@ func (q *queue) Enqueue(_ context.Context, job string, _ time.Duration) error {
 func subscribe(b *testing.B, hooks webhook.Store, url string) {
 	b.Helper()
 	now := time.Now().UTC()
-	must.OK(b, hooks.AddEndpoint(b.Context(), webhook.Endpoint{
-		Owner: webhook.Owner{Merchant: merchant, Mode: "test"}, ID: "we_0aB1cD2eF3gH4iJ5", URL: url, Status: webhook.Enabled,
-		Secret: must.Get(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1,
-	}, webhook.EndpointLimit))
+	must.OK(b, hooks.AddEndpoint(b.Context(), webhook.Endpoint{Owner: webhook.Owner{Merchant: merchant, Mode: "test"},
+		ID: "we_0aB1cD2eF3gH4iJ5", URL: url, Status: webhook.Enabled,
+		Secret: must.Get(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1}, webhook.EndpointLimit))
 }

@@ -27,8 +27,8 @@ type System struct {
 	// Start starts the service on its database, as it is, and returns its address and the end of its process with SIGKILL.
 	Start func() (url string, kill func())
 
-	// Ask is the request that pays a recipient once, however often it is made. The status of its answer is below 300 once
-	// the service has taken the payment on.
+	// Ask is the request that pays a recipient once, however often it is made. The status of its answer is below 300
+	// once the service has taken the payment on.
 	Ask func(url, key, to string, amount int) *http.Request
 
 	// Save copies the database, and Restore puts the copy back. No process of the service runs meanwhile.

@@ -185,9 +185,9 @@ func (o *torment) restart(acts ...func()) {
 	fmt.Printf("  %s: %d requests were taken on, it runs for the time %d\n", o.Name, o.answered.Load(), o.kills)
 }
 
-// restoreTakes is the age of the copy when the service uses it again. DynamoDB restores a table as it was five minutes ago
-// or earlier (PointInTimeRecoveryDescription, LatestRestorableDateTime), and takes minutes. Remit trusts a comparison
-// with the chain for 90 seconds.
+// restoreTakes is the age of the copy when the service uses it again. DynamoDB restores a table as it was five minutes
+// ago or earlier (PointInTimeRecoveryDescription, LatestRestorableDateTime), and takes minutes. Remit trusts a
+// comparison with the chain for 90 seconds.
 const restoreTakes = 100 * time.Second
 
 // paid counts the transfers to each recipient, once all have one or two minutes have passed, and there is none for five
@@ -210,8 +210,8 @@ func paid(on *devnet.Chain, payments int) (found map[string]int) {
 	return found
 }
 
-// BenchmarkTorture reports, for each system, how many of its payments the chain has once, more than once and never. Remit's
-// must all be there once; the service without a table must pay some twice, or the bench sees nothing.
+// BenchmarkTorture reports, for each system, how many of its payments the chain has once, more than once and never.
+// Remit's must all be there once; the service without a table must pay some twice, or the bench sees nothing.
 func BenchmarkTorture(b *testing.B) {
 	payments := 240
 	if testing.Short() {

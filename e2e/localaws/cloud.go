@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -108,13 +109,11 @@ func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 		return nil, err
 	}
 	cmd := exec.Command("/bin/sh", "-c", guard, "guard", python, program)
-	cmd.Env = []string{
-		"HOME=" + c.Dir, "TMPDIR=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
-		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port), "AWS_ENDPOINT_URL=" + functions,
-		"USE_SSL=1", "MINISTACK_SSL_CERT=" + c.Bundle, "MINISTACK_SSL_KEY=" + key, "AWS_CA_BUNDLE=" + c.Bundle,
-		"AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0",
-		"WEBHOOK_LOOPBACK=allowed", "AWS_LAMBDA_LOG_FORMAT=JSON",
-	}
+	cmd.Env = []string{"HOME=" + c.Dir, "TMPDIR=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
+		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port),
+		"AWS_ENDPOINT_URL=" + functions, "USE_SSL=1", "MINISTACK_SSL_CERT=" + c.Bundle, "MINISTACK_SSL_KEY=" + key,
+		"AWS_CA_BUNDLE=" + c.Bundle, "AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0", "WEBHOOK_LOOPBACK=allowed", "AWS_LAMBDA_LOG_FORMAT=JSON"}
 	cmd.Stdout, cmd.Stderr = output, output
 	if c.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -205,10 +204,9 @@ func (c *Cloud) certify(keyFile string) error {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	c.roots = x509.NewCertPool()
 	c.roots.AppendCertsFromPEM(certificate)
-	c.HTTP = &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots},
-		MaxIdleConnsPerHost: 100}}
-	return errors.Join(
-		os.WriteFile(c.Bundle, certificate, 0o600),
+	c.HTTP = &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots}, MaxIdleConnsPerHost: 100}}
+	return errors.Join(os.WriteFile(c.Bundle, certificate, 0o600),
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
@@ -228,10 +226,8 @@ func (c *Cloud) Administrator() aws.Config { return c.Account("test", "test", ""
 
 // Environment returns the variables with which the AWS CLI, the SAM CLI and remit find the cloud, as its administrator.
 func (c *Cloud) Environment() []string {
-	return []string{
-		"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_DEFAULT_REGION=" + c.Region, "AWS_REGION=" + c.Region, "SAM_CLI_TELEMETRY=0", "SAM_CLI_POLL_DELAY=0.5",
-	}
+	return []string{"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_DEFAULT_REGION=" + c.Region, "AWS_REGION=" + c.Region, "SAM_CLI_TELEMETRY=0", "SAM_CLI_POLL_DELAY=0.5"}
 }
 
 // Run runs a command of a person who deploys, at the root of the repository.
@@ -303,29 +299,6 @@ func (s *Stack) Invite(ctx context.Context, out io.Writer, bin string) (leave fu
 }
 
 // welcome lists the addresses. Its last lines address the stage by the variables.
-const welcome = `
-The template is deployed on a local AWS, every function under its own role.
-
-  API      %s
-  key      %s
-  chain    %s (a block every %s, final after %d)
-  log      %s
-
-In another terminal, in this directory, let the shell read where it is (AWS_ENDPOINT_URL, REMIT_STACK, API, KEY and others):
-
-  . %s
-
-Then, as an operator (docs/operate.md has every task):
-
-  remit doctor
-  remit wallet list
-  remit keys create --yes 'Acme GmbH'
-  remit chain fund %s
-
-and as a merchant:
-
-  curl -s $API/send-payment -H "x-api-key: $KEY" -H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'
-  remit smoke
-
-Ctrl-C ends it, and nothing is left.
-`
+//
+//go:embed welcome.txt
+var welcome string

@@ -137,8 +137,8 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 // Install deploys a build, over an existing deployment if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(),
-			parameters)...)
+		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"},
+			Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...)
 	})
 	if err != nil {
 		return err
@@ -148,18 +148,13 @@ func (s *Stack) Install(ctx context.Context, build string, parameters ...string)
 
 // Where returns the flags of sam deploy that samconfig.toml has for a stage.
 func Where(build string) []string {
-	return []string{
-		"--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
-		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset",
-	}
+	return []string{"--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName,
+		"--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset"}
 }
 
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
-	return []string{
-		Architecture, "RecipientHoldSeconds=2",
-		fmt.Sprintf("Release=%d", time.Now().UnixMilli()),
-	}
+	return []string{Architecture, "RecipientHoldSeconds=2", fmt.Sprintf("Release=%d", time.Now().UnixMilli())}
 }
 
 // Closed returns the parameters without which template.yaml deploys no stack with real money.
@@ -183,14 +178,11 @@ func (s *Stack) tableSettings(ctx context.Context) error {
 		if !slices.Contains([]string{"ApiKeysTable", "PaymentsTable", "WebhooksTable"}, logical) {
 			continue
 		}
-		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
-			TableName:                        &name,
-			PointInTimeRecoverySpecification: &ddbtypes.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
-		})
+		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{TableName: &name,
+			PointInTimeRecoverySpecification: &ddbtypes.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)}})
 		if err == nil && logical != "ApiKeysTable" {
-			_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-				TableName: &name, TimeToLiveSpecification: &ddbtypes.TimeToLiveSpecification{Enabled: aws.Bool(true), AttributeName: aws.String("ttl")},
-			})
+			_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{TableName: &name,
+				TimeToLiveSpecification: &ddbtypes.TimeToLiveSpecification{Enabled: aws.Bool(true), AttributeName: aws.String("ttl")}})
 		}
 		if err != nil {
 			return err
@@ -253,9 +245,8 @@ func (s *Stack) gatewayResponses(ctx context.Context) error {
 	client := apigateway.NewFromConfig(s.Administrator())
 	id := s.Outputs["ApiId"]
 	for kind, r := range responses {
-		in := &apigateway.PutGatewayResponseInput{
-			RestApiId: &id, ResponseType: apitypes.GatewayResponseType(kind), ResponseParameters: r.Parameters, ResponseTemplates: r.Templates,
-		}
+		in := &apigateway.PutGatewayResponseInput{RestApiId: &id, ResponseType: apitypes.GatewayResponseType(kind),
+			ResponseParameters: r.Parameters, ResponseTemplates: r.Templates}
 		if r.StatusCode != nil {
 			in.StatusCode = aws.String(fmt.Sprint(r.StatusCode))
 		}
@@ -290,11 +281,9 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 		return err
 	}
 	for _, a := range all.Items {
-		_, failed := client.UpdateAuthorizer(ctx, &apigateway.UpdateAuthorizerInput{
-			RestApiId: api, AuthorizerId: a.Id,
-			PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace, Path: aws.String("/authorizerResultTtlInSeconds"),
-				Value: aws.String(strconv.Itoa(seconds))}},
-		})
+		_, failed := client.UpdateAuthorizer(ctx, &apigateway.UpdateAuthorizerInput{RestApiId: api,
+			AuthorizerId: a.Id, PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace,
+				Path: aws.String("/authorizerResultTtlInSeconds"), Value: aws.String(strconv.Itoa(seconds))}}})
 		if _, done := errors.AsType[*smithy.DeserializationError](failed); !done { // ministack answers with the number in quotes
 			err = errors.Join(err, failed)
 		}
@@ -309,14 +298,14 @@ func (s *Stack) AddRail(ctx context.Context, c *devnet.Chain, url string) error 
 	if c != s.Chain {
 		network += fmt.Sprint("-", c.ID())
 	}
-	err := s.Run(ctx, s.Remit, "rails", "add", strconv.FormatUint(c.ID(), 10), "--stack", StackName, "--token", c.Token().Contract.String(),
-		"--rpc", url, "--yes", "--reason", "localaws", "Network="+network, fmt.Sprint("ConfirmationRule=", ConfirmationRule),
-		fmt.Sprint("BlockTime=", BlockTime), "BatchContract="+install.Address().String(), "AmountMinimum=1", "AmountMaximum=1000000000",
-		"DailyLimit=1000000000000")
+	err := s.Run(ctx, s.Remit, "rails", "add", strconv.FormatUint(c.ID(), 10),
+		"--stack", StackName, "--token", c.Token().Contract.String(), "--rpc", url, "--yes", "--reason", "localaws",
+		"Network="+network, fmt.Sprint("ConfirmationRule=", ConfirmationRule), fmt.Sprint("BlockTime=", BlockTime),
+		"BatchContract="+install.Address().String(), "AmountMinimum=1", "AmountMaximum=1000000000", "DailyLimit=1000000000000")
 	for _, w := range c.Wallets() {
 		if err == nil {
-			err = s.Run(ctx, "/bin/sh", "-c", `echo "$1" | "$0" wallet import --yes --stack "$2" --rail "$3"`, s.Remit, w.PrivateKey(), StackName,
-				token.Coin{ChainID: c.ID(), Contract: c.Token().Contract}.String())
+			err = s.Run(ctx, "/bin/sh", "-c", `echo "$1" | "$0" wallet import --yes --stack "$2" --rail "$3"`,
+				s.Remit, w.PrivateKey(), StackName, token.Coin{ChainID: c.ID(), Contract: c.Token().Contract}.String())
 		}
 	}
 	return err

@@ -17,9 +17,7 @@ import (
 
 // TestBudget counts each row of CONTRIBUTING.md's budget. Deleting is the way to make room.
 func TestBudget(t *testing.T) {
-	count := map[string]int{
-		"parameters": len(at[node](readTemplate(t), "Parameters")),
-	}
+	count := map[string]int{"parameters": len(at[node](readTemplate(t), "Parameters"))}
 	for _, alarm := range resources(t, "AWS::CloudWatch::Alarm") {
 		if at[any](alarm, "Properties.AlarmActions") != nil {
 			count["alarms"]++

@@ -116,8 +116,8 @@ func TestRightsWithoutAResource(t *testing.T) {
 	}
 }
 
-// TestDeployInAPipeline: the arguments of make deploy are for sam deploy, which alone knows them, and preflight comes before
-// anything is installed.
+// TestDeployInAPipeline: the arguments of make deploy are for sam deploy, which alone knows them, and preflight comes
+// before anything is installed.
 func TestDeployInAPipeline(t *testing.T) {
 	for _, goal := range []string{"build", "deploy"} {
 		out := string(must.Get(exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output())(t))
@@ -142,8 +142,8 @@ json.dump([f"{name}: {f.issue} {f.detail}" for name, policy in json.load(sys.std
            for f in analyze_policy_string(json.dumps(policy)).findings
            if f.issue not in ("RESOURCE_STAR", "UNKNOWN_ACTION")], sys.stdout)`
 
-// planted are mistakes in a stack: a property below its resource, a wrong value, and the finding of AWS's models, of its
-// reference, or of parliament. A text in braces is a policy's statement.
+// planted are mistakes in a stack: a property below its resource, a wrong value, and the finding of AWS's models, of
+// its reference, or of parliament. A text in braces is a policy's statement.
 var planted = []struct {
 	resource, property, wrong, want string
 	by                              int
@@ -155,15 +155,13 @@ var planted = []struct {
 	{"GetKeys", "PolicyDocument", `{"Action": "dynamodb:ReadItem", "Resource": "*"}`, "AWS has no action dynamodb:ReadItem", 1},
 	{"ReadNodes", "PolicyDocument", `{"Action": "secretsmanager:GetSecretValue", "Resource": "*",
 		"Condition": {"StringEquals": {"dynamodb:LeadingKeys": "x"}}}`, "GetSecretValue has no condition key dynamodb:LeadingKeys", 1},
-	{"ReadPayments", "PolicyDocument", `{"Action": "dynamodb:Query", "Resource": "arn:aws:sqs:us-east-1:123456789012:x"}`,
-		"RESOURCE_MISMATCH", 2},
+	{"ReadPayments", "PolicyDocument",
+		`{"Action": "dynamodb:Query", "Resource": "arn:aws:sqs:us-east-1:123456789012:x"}`, "RESOURCE_MISMATCH", 2},
 }
 
 // excused are findings without a fault: CreateKey asks for a right before the key has tags, and SAM's transform is AWS's own.
-var excused = []string{
-	"stack: PolicyDocument: kms:PutKeyPolicy has no condition key aws:RequestTag/remit-webhooks",
-	"deployer: PolicyDocument: INVALID_ARN Account expected to be of form like 123456789012",
-}
+var excused = []string{"stack: PolicyDocument: kms:PutKeyPolicy has no condition key aws:RequestTag/remit-webhooks",
+	"deployer: PolicyDocument: INVALID_ARN Account expected to be of form like 123456789012"}
 
 // TestTemplateOnPaper: AWS's own models take the requests that create each stack of testdata/stages.json; its reference has
 // each action of a policy, with the condition keys; parliament finds nothing. Each finds mistakes in a stack with some.

@@ -45,8 +45,7 @@ var rules = []rule{
 	{"another Release makes a new version of a function", "AWS::Serverless::Function",
 		unless("Properties.AutoPublishCodeSha256", "Release")},
 	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
-	{"rounds that know what a payment writes are deployed before it", "AWS::Serverless::Function",
-		precedesRounds},
+	{"rounds that know what a payment writes are deployed before it", "AWS::Serverless::Function", precedesRounds},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function has a role written by hand: SAM's has rights on the whole account", "AWS::Serverless::Function",
 		missing("Properties.Role")},
@@ -203,8 +202,8 @@ func tracesData(r node) string {
 
 // logsWords finds a variable of the access log that may hold a client's words.
 func logsWords(r node) string {
-	ours := []string{"requestTime", "requestId", "httpMethod", "resourcePath", "status", "responseLatency", "integration.latency",
-		"authorizer.latency",
+	ours := []string{"requestTime", "requestId",
+		"httpMethod", "resourcePath", "status", "responseLatency", "integration.latency", "authorizer.latency",
 		"authorizer.merchant_id", "authorizer.key_id", "error.responseType", "responseLength", "identity.sourceIp"}
 	logged := regexp.MustCompile(`\$context\.([\w.]+)`).FindAllStringSubmatch(at[string](r, "Properties.AccessLogSetting.Format"), -1)
 	for _, v := range logged {
@@ -314,8 +313,8 @@ func words(v any) (all []string) {
 }
 
 // TestRightsOnPartitions: mistakes that the local AWS does not show. A condition of all values holds for a request
-// without any, so it comes with Null. A denial does not hold for one, so it guards nothing alone. A key of another stack
-// is no business of this one.
+// without any, so it comes with Null. A denial does not hold for one, so it guards nothing alone. A key of another
+// stack is no business of this one.
 func TestRightsOnPartitions(t *testing.T) {
 	const keys = "dynamodb:LeadingKeys"
 	policies := resources(t, "AWS::IAM::ManagedPolicy")
@@ -363,8 +362,8 @@ func TestSigners(t *testing.T) {
 	}
 }
 
-// TestSchedules: the role of the schedules may start each scheduled function at its alias and none else, and only the next
-// minute repeats a failed start. The local AWS starts functions without a right.
+// TestSchedules: the role of the schedules may start each scheduled function at its alias and none else, and only the
+// next minute repeats a failed start. The local AWS starts functions without a right.
 func TestSchedules(t *testing.T) {
 	var scheduled, may []string
 	for id, r := range resources(t, "AWS::Serverless::Function") {

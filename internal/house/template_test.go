@@ -108,9 +108,9 @@ func TestEveryFunctionIsDeployed(t *testing.T) {
 	}
 }
 
-// TestVariablesAreRead: the code reads each variable that template.yaml sets. One that it lacks fails e2e's TestEvents: the
-// function does not start. WEBHOOK_LOOPBACK lets webhooks go to http://127.0.0.1, where Lambda's runtime listens: it is for
-// stacks on one machine and never set. RELEASE is there to change.
+// TestVariablesAreRead: the code reads each variable that template.yaml sets. One that it lacks fails e2e's TestEvents:
+// the function does not start. WEBHOOK_LOOPBACK lets webhooks go to http://127.0.0.1, where Lambda's runtime listens:
+// it is for stacks on one machine and never set. RELEASE is there to change.
 func TestVariablesAreRead(t *testing.T) {
 	set, code := at[node](readTemplate(t), "Globals.Function.Environment.Variables"), ""
 	for path, text := range files(t) {

@@ -183,8 +183,8 @@ func run(t *testing.T, in, out any, program string, args ...string) {
 	must.OK(t, errors.Join(err, json.Unmarshal(text, out)))
 }
 
-// TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only if
-// the function differs from its last version. A change without them would stay behind the alias.
+// TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only
+// if the function differs from its last version. A change without them would stay behind the alias.
 func TestEveryChangeTakesEffect(t *testing.T) {
 	text, given := string(files(t)["template.yaml"]), map[string]string{"Environment": "dev", "Mode": "test"}
 	type change struct {
@@ -201,8 +201,9 @@ func TestEveryChangeTakesEffect(t *testing.T) {
 		}
 	}
 	maps.Copy(defaults, given)
-	changes = append(changes, change{name: "a second deployment", deployed: defaults}, change{name: "code", code: "other"},
-		change{name: "a tag", from: "    AutoPublishAlias: live\n", to: "    AutoPublishAlias: live\n    Tags: {team: payouts}\n"},
+	changes = append(changes, change{name: "a second deployment", deployed: defaults},
+		change{name: "code", code: "other"}, change{name: "a tag",
+			from: "    AutoPublishAlias: live\n", to: "    AutoPublishAlias: live\n    Tags: {team: payouts}\n"},
 		change{name: "a reserve", from: "Authorizer: 100,", to: "Authorizer: 101,"},
 		change{name: "a description", from: "Lists a merchant's keys.", to: "Lists keys."},
 		change{name: "a repeat after a failure", failed: "one"}, change{name: "after another", failed: "two"})
@@ -298,8 +299,8 @@ import importlib.machinery, json, sys
 config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
 json.dump([config.running(name, "us-east-1") for name in json.load(sys.stdin)], sys.stdout)`
 
-// TestReleaseKnowsTheLastFailure: tools/samconfig finds the parameters of a stack, and on any page of its events the last
-// update of the stack itself that failed.
+// TestReleaseKnowsTheLastFailure: tools/samconfig finds the parameters of a stack, and on any page of its events the
+// last update of the stack itself that failed.
 func TestReleaseKnowsTheLastFailure(t *testing.T) {
 	event := func(id, of, status string) string {
 		return fmt.Sprintf("<member><StackId>arn:stack</StackId><EventId>%s</EventId><PhysicalResourceId>%s</PhysicalResourceId>"+
@@ -307,8 +308,8 @@ func TestReleaseKnowsTheLastFailure(t *testing.T) {
 	}
 	pages := map[string]string{
 		"": event("5", "arn:stack", "UPDATE_COMPLETE") + event("4", "queue", "UPDATE_FAILED") + "</StackEvents><NextToken>2</NextToken>",
-		"2": event("3", "arn:stack", "UPDATE_ROLLBACK_COMPLETE") + event("2", "arn:stack", "UPDATE_ROLLBACK_IN_PROGRESS") +
-			event("1", "arn:stack", "UPDATE_FAILED") + "</StackEvents>",
+		"2": event("3", "arn:stack", "UPDATE_ROLLBACK_COMPLETE") + event("2",
+			"arn:stack", "UPDATE_ROLLBACK_IN_PROGRESS") + event("1", "arn:stack", "UPDATE_FAILED") + "</StackEvents>",
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := "<StackEvents>" + pages[r.FormValue("NextToken")]

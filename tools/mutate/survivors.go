@@ -20,10 +20,10 @@ import (
 )
 
 // mutated are the packages and files that move money or send webhooks. Files of a package follow each other.
-var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch", "internal/payments/payment",
-	"internal/merchants/recipient", "internal/merchants/webhook", "internal/merchants/webhook/guard",
-	"internal/payments/recovery", "internal/payments/settlement", "internal/payments/store", "internal/payments/wallet", "sdk/go",
-	"internal/cli/operator/wallet/transfer.go"}
+var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "internal/payments/dispatch",
+	"internal/payments/payment", "internal/merchants/recipient", "internal/merchants/webhook",
+	"internal/merchants/webhook/guard", "internal/payments/recovery", "internal/payments/settlement",
+	"internal/payments/store", "internal/payments/wallet", "sdk/go", "internal/cli/operator/wallet/transfer.go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}

@@ -81,8 +81,8 @@ func drives(pkg string) bool {
 
 // unraced are long tests of `make test` that drive other processes, or repeat at length the work of shorter
 // tests of their packages.
-var unraced = []string{"TestEveryFault", "TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom",
-	"TestRecoverPage"}
+var unraced = []string{"TestEveryFault",
+	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage"}
 
 // test runs the tests of packages and counts them.
 func (t *tally) test(all bool, prefix, flags, packages []string) error {
@@ -180,8 +180,8 @@ func (t *tally) report(packages int, ended <-chan struct{}) {
 		case <-time.After(30 * time.Second):
 		}
 		t.mu.Lock()
-		fmt.Fprintf(t, "after %d s: %d of %d packages tested; running: %s; the others compile or wait\n", seconds, t.ended, packages,
-			cmp.Or(strings.Join(t.running, ", "), "none yet"))
+		fmt.Fprintf(t, "after %d s: %d of %d packages tested; running: %s; the others compile or wait\n",
+			seconds, t.ended, packages, cmp.Or(strings.Join(t.running, ", "), "none yet"))
 		t.mu.Unlock()
 	}
 }

@@ -40,22 +40,17 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// TestNoKeyToBeHad: the error says how to start a stack, or how to get a key where only an operator makes keys.
+// TestNoKeyToBeHad: the error says how to get a key where only an operator makes keys.
 func TestNoKeyToBeHad(t *testing.T) {
-	gone := httptest.NewServer(nil)
-	gone.Close()
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"detail":"API keys are issued by the operator of this service.","code":"key_creation_closed"}`)
 	}))
 	defer closed.Close()
-	for url, want := range map[string]string{gone.URL: "nothing listens at " + gone.URL + "; start a stack there",
-		closed.URL: "make a key with remit keys create and pass it with --key"} {
-		for _, err := range []error{(&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
-			(&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard)} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", url, err)
-			}
+	for _, err := range []error{(&merchant.Smoke{URL: closed.URL, Limit: time.Minute}).Run(t.Context(), io.Discard),
+		(&merchant.Listen{URL: closed.URL, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard)} {
+		if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass it with --key") {
+			t.Error(err)
 		}
 	}
 }

@@ -86,8 +86,9 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-	if err == nil || !strings.Contains(err.Error(), "--duplicates") || !strings.Contains(out, "line 4 repeats line 3") ||
-		!strings.Contains(out, "paid before     1 row,") || !strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
+	if err == nil || !strings.Contains(err.Error(), "--duplicates") ||
+		!strings.Contains(out, "line 4 repeats line 3") || !strings.Contains(out, "paid before     1 row,") ||
+		!strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for range 2 {

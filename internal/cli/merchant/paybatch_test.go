@@ -205,10 +205,10 @@ func numbers(t *testing.T, text string) (all []int) {
 	return all
 }
 
-// TestPayBatchesStops: the API's answers to a batch, and the payments made then. A row has the salaries of the file, the
-// flags, the answers to a look-up of the run's number 0, those to one of the first row, those to a POST of a batch (or
-// under number 0, of single rows), the salaries that the stack then pays, the keys of all requests for payments, and the
-// output with the error. The last answer repeats; without one the stack answers.
+// TestPayBatchesStops: the API's answers to a batch, and the payments made then. A row has the salaries of the file,
+// the flags, the answers to a look-up of the run's number 0, those to one of the first row, those to a POST of a batch
+// (or under number 0, of single rows), the salaries that the stack then pays, the keys of all requests for payments,
+// and the output with the error. The last answer repeats; without one the stack answers.
 func TestPayBatchesStops(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	batch := func(status, reference, failure string, rows ...int) string {

@@ -16,13 +16,16 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -167,11 +170,9 @@ func run(ctx context.Context, java, jars string) (p *process, err error) {
 		}
 	}()
 	// Most of a short life is class loading: the quick compiler and the serial collector halve its processor time.
-	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
-		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
-		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
-		"-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java, "-Xmx256m",
+		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
+		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner", "-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
 	p = &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{}), mark: mark}
 	if p.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -245,4 +246,42 @@ func FreePort() (port int, mark net.PacketConn, err error) {
 		err = errors.Join(busy, mark.Close())
 	}
 	return 0, nil, err
+}
+
+// An Image is a copy of the tables of remit local: every item, by table.
+type Image map[string][]map[string]types.AttributeValue
+
+// Read copies the tables.
+func Read(t testing.TB) Image {
+	t.Helper()
+	db, image := Client(t), Image{}
+	for _, name := range must.Get(db.ListTables(t.Context(), &dynamodb.ListTablesInput{}))(t).TableNames {
+		if !strings.HasPrefix(name, "remit-") {
+			continue
+		}
+		pages := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &name})
+		for pages.HasMorePages() {
+			image[name] = append(image[name], must.Get(pages.NextPage(t.Context()))(t).Items...)
+		}
+	}
+	return image
+}
+
+// Restore takes the tables back to the copy, item by item: no process may use them meanwhile.
+func (i Image) Restore(t testing.TB) {
+	t.Helper()
+	db := Client(t)
+	for name, items := range Read(t) {
+		schema := must.Get(db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name}))(t).Table.KeySchema
+		for _, item := range items {
+			key := map[string]types.AttributeValue{}
+			for _, part := range schema {
+				key[*part.AttributeName] = item[*part.AttributeName]
+			}
+			must.Get(db.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &name, Key: key}))(t)
+		}
+		for _, item := range i[name] {
+			must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: item}))(t)
+		}
+	}
 }

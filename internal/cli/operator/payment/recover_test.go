@@ -21,8 +21,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestRecoverHoldsEveryRail before it runs any, a rail without nodes and a wallet without a registration too: each key is
-// of its own rail.
+// TestRecoverHoldsEveryRail before it runs any, a rail without nodes and a wallet without a registration too: each key
+// is of its own rail.
 func TestRecoverHoldsEveryRail(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	tables := memory.NewPayments()
@@ -41,8 +41,8 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 		Key:   func(token.Address) (keyring.Key, error) { return keyring.Key{}, noKey }}
 	for key, required := range map[string]bool{"waits for approval": true, "is scheduled": false} {
 		p := proposal.New(proposal.Proposal{Required: required, Life: time.Hour, NotBefore: time.Now().Add(time.Hour)},
-			payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(5)}, config.Token,
-			config.ChainID, "devnet", time.Now())
+			payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key,
+				To: token.Address{1}, Amount: token.Units(5)}, config.Token, config.ChainID, "devnet", time.Now())
 		must.Get(tables.Propose(t.Context(), p))(t)
 	}
 	out, err := operatortest.Local(t.Context(), local, "proposals")

@@ -72,6 +72,17 @@ func TestAssign(t *testing.T) {
 		}
 		const assign, unassign, drain = "wallet assign W --yes --merchant ", "wallet unassign W --yes", "wallet drain W --yes"
 		const unstored = "^the wallet is the merchant's, and its terms are not stored: keys are down; run this again"
+		drained := func() { e.want("", drain, "done"); time.Sleep(time.Second) }
+		beside := func(line string) { // another operator's command, before the wallet is assigned
+			e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+				if c.Op == "Assign" {
+					e.mend()
+					e.want("between", line, "done")
+				}
+				apply(ctx)
+				return nil
+			}
+		}
 
 		e.want("a wallet that pays", assign+"mer_1", "^W is not draining; run remit wallet drain W first")
 		e.want("", drain, "done")
@@ -96,8 +107,7 @@ func TestAssign(t *testing.T) {
 
 		e.want("of another", assign+"mer_2", "^wallet W is of merchant mer_1; run remit wallet unassign W first")
 		e.want("a wallet that pays", unassign, "^W is not draining; run remit wallet drain W first")
-		e.want("", drain, "done")
-		time.Sleep(time.Second)
+		drained()
 		e.want("with its merchant's coins", unassign, "^wallet W holds .*USDC.* of its merchant; empty it with remit wallet sweep first")
 		e.want("the operator moves them", "wallet sweep W --to O --key s --yes", `USDC to O: confirmed`)
 		keys.next = down
@@ -110,41 +120,23 @@ func TestAssign(t *testing.T) {
 
 		e.want("the operator thinks again", drain+" --undo", "done")
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		e.want("", drain, "done")
-		time.Sleep(time.Second)
+		drained()
 		keys.next = between(drain+" --undo", "done")
 		e.want("another one thinks again", unassign, "^another operator has changed the merchant's terms")
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		e.want("", drain, "done")
-		time.Sleep(time.Second)
+		drained()
 		keys.read = func() { e.want("between", drain+" --undo", "done") }
 		e.want("before the terms are read", unassign, "^the wallet was assigned again meanwhile")
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		e.want("", drain, "done")
-		time.Sleep(time.Second)
-		e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-			if c.Op == "Assign" {
-				e.mend()
-				e.want("between", drain+" --undo", "done")
-			}
-			apply(ctx)
-			return nil
-		}
+		drained()
+		beside(drain + " --undo")
 		e.want("behind the terms", unassign, "changed since it was read")
 		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		e.want("", drain, "done")
-		time.Sleep(time.Second)
+		drained()
 		e.want("in the end", unassign, "done; remit wallet drain --undo W lets it pay for all")
 		is("it is nobody's", "draining /")
 		time.Sleep(time.Second)
-		e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-			if c.Op == "Assign" {
-				e.mend()
-				e.want("between", assign+"mer_2", "done")
-			}
-			apply(ctx)
-			return nil
-		}
+		beside(assign + "mer_2")
 		e.want("two operators, two merchants", assign+"mer_1", "changed since it was read")
 		is("one has it", "assigned mer_2/mer_2 mer_2")
 		e.own(1, wallet.Draining)

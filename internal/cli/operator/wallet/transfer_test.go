@@ -235,8 +235,8 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 func (e *embedded) own(i int, state wallet.State) {
 	e.Helper()
 	e.PutKey(must.Get(keyring.ParseKey(e.private[i]))(e), e.Config.Coin())
-	must.OK(e, e.tables.Register(e.T.Context(), wallet.Registration{ID: e.id(i), Token: e.Config.Token.Contract, State: state,
-		Key: wallet.InSecret}))
+	must.OK(e, e.tables.Register(e.T.Context(),
+		wallet.Registration{ID: e.id(i), Token: e.Config.Token.Contract, State: state, Key: wallet.InSecret}))
 }
 
 func noRun(context.Context) error { return errors.New("no run") }
