@@ -654,11 +654,9 @@ func (h *hooks) ResendFailed(context.Context, webhook.Owner, string, time.Time) 
 }
 
 func exampleDelivery(o webhook.Owner, endpoint, id string) webhook.Delivery {
-	return webhook.Delivery{
-		Ref:    webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
+	return webhook.Delivery{Ref: webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
 		Event:  webhook.Event{ID: "evt_" + strings.Repeat("a", 32), Type: webhook.PaymentConfirmed},
-		Status: webhook.Pending, NextAttemptAt: epoch, CreatedAt: epoch,
-	}
+		Status: webhook.Pending, NextAttemptAt: epoch, CreatedAt: epoch}
 }
 
 func sandboxFacts() any {

@@ -19,10 +19,9 @@ func TestReceipts(t *testing.T) {
 	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
 	log := chain.Log{Topics: []chain.Hash{{7}}}
 	node := func(change func(*stub)) *stub {
-		s := &stub{
-			account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
-			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9, Logs: []chain.Log{log}}},
-		}
+		s := &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
+			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9,
+				Logs: []chain.Log{log}}}}
 		change(s)
 		return s
 	}

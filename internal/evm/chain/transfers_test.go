@@ -42,10 +42,9 @@ func TestFirstSince(t *testing.T) {
 func TestTransfers(t *testing.T) {
 	moved := func(tx byte) chain.LoggedTransfer { return chain.LoggedTransfer{Tx: chain.Hash{tx}, Block: 9} }
 	node := func(change func(*stub)) *stub {
-		s := &stub{
-			blocks: map[uint64]chain.Hash{9: {9}}, account: chain.Account{Head: chain.Head{Number: 12, Final: 9}},
-			transfers: []chain.LoggedTransfer{moved(1), moved(2)}, txs: []chain.MinedTx{{Hash: chain.Hash{1}, Block: 9}},
-		}
+		s := &stub{blocks: map[uint64]chain.Hash{9: {9}}, account: chain.Account{Head: chain.Head{Number: 12,
+			Final: 9}}, transfers: []chain.LoggedTransfer{moved(1), moved(2)},
+			txs: []chain.MinedTx{{Hash: chain.Hash{1}, Block: 9}}}
 		change(s)
 		return s
 	}

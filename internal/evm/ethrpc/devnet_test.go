@@ -47,9 +47,8 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 // pay signs a transfer of units at nonce.
 func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 	r.Helper()
-	return r.sign(nonce, chain.Tx{
-		ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees,
-	})
+	return r.sign(nonce, chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract,
+		Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees})
 }
 
 func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {

@@ -241,9 +241,8 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
 		at, err := w.Tables.Compared(t.Context(), porttest.Rail.Coin())
-		if err != nil || at.At.Equal(began) != test.want ||
-			at.Final.Number != test.final || w.Times["Account"] != test.looks && test.looks > 0 ||
-			w.Times["SetCompared"] > 1 {
+		if err != nil || at.At.Equal(began) != test.want || at.Final.Number != test.final ||
+			w.Times["Account"] != test.looks && test.looks > 0 || w.Times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.Calls)
 		}
 	}

@@ -73,9 +73,7 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 
 // newWorld returns a world without payments.
 func newWorld(t *testing.T, s script) *world {
-	w := &world{
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
-	}
+	w := &world{final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
 	w.open(wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas})
 	w.settler = settlement.New(stack.Config{

@@ -33,10 +33,8 @@ func (w *crowd) step(c *Cluster) bool {
 	if w.came < w.merchants && w.rng.IntN(160) == 0 {
 		for range min(1+w.rng.IntN(20), w.merchants-w.came) {
 			w.came++
-			order := oracle.Order{
-				Key: fmt.Sprint("crowd", w.came), Merchant: fmt.Sprint("mer_crowd", w.came), To: fakechain.Payee(1_000 + w.came),
-				Amount: 1 + w.rng.Uint64N(3),
-			}
+			order := oracle.Order{Key: fmt.Sprint("crowd", w.came), Merchant: fmt.Sprint("mer_crowd", w.came),
+				To: fakechain.Payee(1_000 + w.came), Amount: 1 + w.rng.Uint64N(3)}
 			c.StartClient(fmt.Sprint("client-crowd", w.came), order, 1+w.rng.IntN(4), w.rng.IntN(8) == 0)
 		}
 	}

@@ -80,10 +80,9 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	d := &deployment{network: on, t: t, store: memory.NewPayments(), now: time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.DiscardHandler)
-	config := stack.Config{
-		ChainID: on.id, Token: on.coin, Network: "n", Own: stack.Own{Window: 10_000}, BlockTime: 12 * time.Second,
-		ConfirmationRule: chain.ConfirmationRule{Depth: depth}, ReservationAge: time.Minute, BumpAfter: time.Hour,
-	}
+	config := stack.Config{ChainID: on.id, Token: on.coin, Network: "n", Own: stack.Own{Window: 10_000},
+		BlockTime: 12 * time.Second, ConfirmationRule: chain.ConfirmationRule{Depth: depth},
+		ReservationAge: time.Minute, BumpAfter: time.Hour}
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
 	unlimited := settings.Default(settings.Rail{ChainID: on.id, Token: on.coin, Network: "n"})
@@ -93,9 +92,8 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, Token: on.coin.Contract,
 			State: wallet.Active, Key: wallet.InSecret})
 	}
-	d.pay = dispatch.New(config, dispatch.Parts{
-		Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log, Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN,
-	})
+	d.pay = dispatch.New(config, dispatch.Parts{Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log,
+		Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN})
 	d.settler = settlement.New(config, settlement.Parts{Store: store, Keys: on.keys, Nodes: nodes, Events: silent{}, Log: log, Now: now})
 	return d
 }

@@ -45,10 +45,9 @@ const (
 
 // endurance draws the Setup of a seed in which one node of three may answer anything, and no other goes wrong.
 func endurance(rng *rand.Rand, r Reduction) (s Setup) {
-	s = Setup{
-		Wallets: []int{1, 1, 1, 2, 2, 2, 3, 3, 3, 50}[rng.IntN(10)], Nodes: 3, Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
-		Window: 64, Coins: 1_000_000, Gwei: 1_000, Liar: rng.IntN(3), SilentAfter: []time.Duration{0, time.Minute, 5 * time.Minute}[rng.IntN(3)],
-	}
+	s = Setup{Wallets: []int{1, 1, 1, 2, 2, 2, 3, 3, 3, 50}[rng.IntN(10)], Nodes: 3, Instances: 1 + rng.IntN(2),
+		Depth: 1 + rng.Uint64N(3), Window: 64, Coins: 1_000_000, Gwei: 1_000, Liar: rng.IntN(3),
+		SilentAfter: []time.Duration{0, time.Minute, 5 * time.Minute}[rng.IntN(3)]}
 	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	s.Pause = []time.Duration{0, time.Second, 3 * time.Second}[rng.IntN(3)]
 	s.Latency = []time.Duration{0, 60 * time.Millisecond, 700 * time.Millisecond}[rng.IntN(3)]

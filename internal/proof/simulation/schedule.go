@@ -67,10 +67,9 @@ func (s *Schedule) Set(text string) error {
 // come and go, and reservations are finished as soon as they are seen. It returns the violations and how many effects
 // there were.
 func (s *Schedule) Run() (violations []string, effects int) {
-	c := NewCluster(Setup{
-		Wallets: 2, Nodes: 1, Instances: 2, Depth: 1, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4,
-		Coins: 1_000, Gwei: 1_000, ReservationAge: time.Nanosecond,
-	}, s.Trace)
+	c := NewCluster(Setup{Wallets: 2, Nodes: 1, Instances: 2, Depth: 1,
+		ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4, Coins: 1_000, Gwei: 1_000,
+		ReservationAge: time.Nanosecond}, s.Trace)
 	defer c.Close()
 	p := &scripted{faultless: faultless{}, Schedule: s, turns: map[*scheduler.Actor]int{}}
 	for i := range s.Clients {

@@ -21,10 +21,8 @@ import (
 
 // setupOf draws a seed's Setup.
 func setupOf(rng *rand.Rand) Setup {
-	s := Setup{
-		Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
-		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Gwei: 1_000,
-	}
+	s := Setup{Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
+		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Gwei: 1_000}
 	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	if rng.IntN(4) == 0 {
 		s.Daily = token.Units(2_500)
@@ -135,9 +133,8 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		if i%3 == 1 {
 			order.Patience = 4 * time.Second
 		}
-		c.Chain.Recipients[order.To] = []fakechain.Recipient{
-			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
-		}[rng.IntN(7)]
+		c.Chain.Recipients[order.To] = []fakechain.Recipient{fakechain.Pays, fakechain.Pays, fakechain.Pays,
+			fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess}[rng.IntN(7)]
 		if c.Gas.Unit > 0 && i == 3 && c.Chain.Recipients[order.To] == fakechain.Pays {
 			c.Chain.Recipients[order.To] = fakechain.Guarded
 		}
@@ -201,9 +198,8 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 	var others []payment.Entry
 	for j := range rng.IntN(4) {
 		e := payment.Entry{To: fakechain.Payee(300 + 10*i + j), Amount: token.Units(uint64(10 + j))}
-		c.Chain.Recipients[e.To] = []fakechain.Recipient{
-			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.LogsLess, fakechain.Reverts,
-		}[rng.IntN(8)]
+		c.Chain.Recipients[e.To] = []fakechain.Recipient{fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays,
+			fakechain.Pays, fakechain.Pays, fakechain.LogsLess, fakechain.Reverts}[rng.IntN(8)]
 		if rng.IntN(3) == 0 {
 			e.To, e.Amount = order.To, token.Units(order.Amount)
 		}

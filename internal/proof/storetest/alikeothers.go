@@ -216,8 +216,7 @@ func (p post) endpoints() {
 		p.Fatal(err)
 	}
 	e := webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled,
-		Secret: secret, CreatedAt: p.at(),
-		EnabledAt: noon, Version: 1}
+		Secret: secret, CreatedAt: p.at(), EnabledAt: noon, Version: 1}
 	now, err := p.Memory.Webhooks.Endpoint(ctx, o, id)
 	add := err != nil || now.Status != webhook.Deleted && pick(p.run, "again", false, true)
 	if err == nil {
@@ -348,8 +347,7 @@ func (p porter) key(n byte) apikey.Key {
 		p.Fatal(err)
 	}
 	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+n%2], MerchantName: "Crème & Søn 🧁",
-		Mode: s.Mode(), Prefix: s.Prefix(),
-		Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
+		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
 }
 
 func (p porter) keys() {

@@ -108,10 +108,9 @@ func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery
 	id = id[:len(id)-2*len(salt)] + hex.EncodeToString(salt)
 	return webhook.Delivery{
 		Ref: webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
-		Event: webhook.Event{
-			Merchant: o.Merchant, Mode: o.Mode, ID: "evt_" + rand.Text(), Type: webhook.PaymentConfirmed, At: at,
-			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}"),
-		},
+		Event: webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_" + rand.Text(),
+			Type: webhook.PaymentConfirmed, At: at,
+			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}")},
 		Status: webhook.Pending, NextAttemptAt: at, CreatedAt: at,
 	}
 }

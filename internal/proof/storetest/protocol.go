@@ -33,7 +33,7 @@ type Protocol struct {
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
-	promises := slices.Concat(moneyPromises, walletPromises, racePromises, damagePromises, boundPromises)
+	promises := slices.Concat(moneyPromises, racePromises, damagePromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
@@ -72,10 +72,9 @@ func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.P
 }
 
 func (c *check) request(amount token.Amount) payment.Request {
-	return payment.Request{
-		Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(), To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
-		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
-	}
+	return payment.Request{Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(),
+		To: token.Address{0xaa, 19: 0xbb}, Amount: amount, Reference: "inv-2041 «é» 🧾",
+		Metadata: map[string]string{"order": "2041", "empty": ""}}
 }
 
 // offer returns the payment of r, to be paid by id.
@@ -161,10 +160,9 @@ func (c *check) open(w wallet.Wallet) wallet.Wallet {
 // opened returns a new wallet that is stored: nonces 5 to 68, a million units of the token and a million wei.
 func (c *check) opened() wallet.Wallet {
 	c.Helper()
-	return c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reservation{},
-		Balance: token.Units(1_000_000), Gas: token.Units(1_000_000),
-	})
+	return c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 69,
+		Reservations: map[payment.ID]wallet.Reservation{}, Balance: token.Units(1_000_000),
+		Gas: token.Units(1_000_000)})
 }
 
 // need asks for a reservation that ties up 10 units and 3 wei.
@@ -187,22 +185,10 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
 }
 
-// holdsWallet checks that w is the stored wallet.
-func (c *check) holdsWallet(w wallet.Wallet) {
-	c.Helper()
-	c.same("stored wallet", w, c.wallet(w.ID))
-}
-
 // wallet returns the stored wallet.
 func (c *check) wallet(id wallet.ID) wallet.Wallet {
 	c.Helper()
 	return must.Get(c.Wallet(c.Context(), id))(c)
-}
-
-// noWallet checks that the wallet is not stored.
-func (c *check) noWallet(id wallet.ID) {
-	c.Helper()
-	c.refused("reading an unknown wallet", must.Err(c.Wallet(c.Context(), id)), wallet.ErrUnknown)
 }
 
 // idOf returns the ID of the wallet that p is assigned to.

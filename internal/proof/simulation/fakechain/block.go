@@ -213,9 +213,8 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 		}
 		c.move(accounts, tx.From, to, moved)
 		word := moved.Bytes32()
-		logs = append(logs, chain.Log{
-			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:], Index: uint64(len(logs)),
-		})
+		logs = append(logs, chain.Log{Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)},
+			Data: word[:], Index: uint64(len(logs))})
 	}
 	return logs, true
 }

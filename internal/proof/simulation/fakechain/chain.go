@@ -52,12 +52,10 @@ type Chain struct {
 
 // New returns a chain of a few empty blocks, seen by so many nodes.
 func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
-	c := &Chain{
-		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
+	c := &Chain{ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
 		Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
 		tip: &block{accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
-		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{},
-	}
+		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{}}
 	for range depth + 2 {
 		c.tip = c.extend(c.tip, nil)
 	}
@@ -229,10 +227,9 @@ func (c *Chain) Canonical(visit func(Tx, chain.Receipt)) {
 // Steal signs a transfer with a wallet's key, as a thief of the key would, and
 // gives it to the nodes. It pays higher fees than the service does.
 func (c *Chain) Steal(from token.Address, nonce uint64, amount token.Amount) chain.Hash {
-	tx := Tx{From: from, Nonce: nonce, Tx: chain.Tx{
-		ChainID: c.ID, To: c.Token, Data: chain.TransferData(token.Address{0: 0xbb}, amount), Gas: 100_000,
-		Fees: chain.Fees{Tip: token.Units(5_000), Cap: token.Units(50_000)},
-	}}
+	tx := Tx{From: from, Nonce: nonce, Tx: chain.Tx{ChainID: c.ID, To: c.Token,
+		Data: chain.TransferData(token.Address{0: 0xbb}, amount), Gas: 100_000,
+		Fees: chain.Fees{Tip: token.Units(5_000), Cap: token.Units(50_000)}}}
 	c.Each(func(n *Node) { n.take(tx) })
 	return tx.Sign().Hash
 }
