@@ -16,62 +16,14 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A slow node answers each request after a while, and not at all after ten seconds, as ethrpc's do.
-type slow struct {
-	*stub
-	asked int
-	takes func(request int) time.Duration // by the number of the request, from 1 on
-}
-
 const usual = 20 * time.Millisecond
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// wait waits for the answer to a request.
-func (s *slow) wait(ctx context.Context) error {
-	s.asked++
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	select {
-	case <-time.After(s.takes(s.asked)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *slow) Estimate(ctx context.Context, call chain.Call) (uint64, error) {
-	if err := s.wait(ctx); err != nil {
-		return 0, err
-	}
-	return s.stub.Estimate(ctx, call)
-}
-
-func (s *slow) Account(ctx context.Context, w, c token.Address, at chain.Head) (chain.Account, error) {
-	if err := s.wait(ctx); err != nil {
-		return chain.Account{}, err
-	}
-	return s.stub.Account(ctx, w, c, at)
-}
-
-func (s *slow) Send(ctx context.Context, raw []byte) chain.Reply {
-	if err := s.wait(ctx); err != nil {
-		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
-	}
-	return s.stub.Send(ctx, raw)
-}
-
 // slowly makes watched nodes a, b and so on.
-func slowly(all ...*slow) chain.Nodes {
-	nodes := make(chain.Nodes, len(all))
-	for i, s := range all {
-		s.name = string(rune('a' + i))
-		nodes[i] = s
-	}
-	return nodes.Watch(time.Now, time.After)
-}
+func slowly(all ...*stub) chain.Nodes { return nodes(all...).Watch(time.Now, time.After) }
 
-func asked(all ...*slow) (counts []int) {
+func asked(all ...*stub) (counts []int) {
 	synctest.Wait() // for requests that nobody waits for
 	for _, s := range all {
 		counts = append(counts, s.asked)
@@ -100,7 +52,7 @@ func TestOneNodeHangs(t *testing.T) {
 		for hangs := range 2 {
 			t.Run(fmt.Sprintf("%s, node %d", name, hangs), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					all := []*slow{{stub: &stub{}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}
+					all := []*stub{{takes: always(usual)}, {takes: always(usual)}}
 					all[hangs].takes = takes
 					nodes := slowly(all...)
 					var times []time.Duration
@@ -125,15 +77,16 @@ func TestOneNodeHangs(t *testing.T) {
 }
 
 func TestHedge(t *testing.T) {
-	type slows = []*slow
-	in := func(milliseconds int, s *stub) *slow {
-		return &slow{stub: s, takes: always(time.Duration(milliseconds) * time.Millisecond)}
+	type slows = []*stub
+	in := func(milliseconds int, s stub) *stub {
+		s.takes = always(time.Duration(milliseconds) * time.Millisecond)
+		return &s
 	}
-	gas := func(gas uint64, milliseconds int) *slow { return in(milliseconds, &stub{gas: gas}) }
-	reverts := func(milliseconds int) *slow { return in(milliseconds, &stub{reverts: true}) }
-	hangs := func() *slow { return gas(0, 3_600_000) }
-	listed := func() *slow { return in(20, &stub{listed: true}) }
-	down := func() *slow { return in(20, &stub{down: true}) }
+	gas := func(gas uint64, milliseconds int) *stub { return in(milliseconds, stub{gas: gas}) }
+	reverts := func(milliseconds int) *stub { return in(milliseconds, stub{reverts: true}) }
+	hangs := func() *stub { return gas(0, 3_600_000) }
+	listed := func() *stub { return in(20, stub{listed: true}) }
+	down := func() *stub { return in(20, stub{down: true}) }
 	reverted, onList, nobody := chain.ErrReverted, chain.ErrListed, chain.ErrUnavailable
 	for _, test := range []struct {
 		why   string
@@ -215,8 +168,7 @@ func TestWithin(t *testing.T) {
 // node alone, and a failure is none. A round waits for slow nodes.
 func TestSlowestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(2 * time.Second)},
-			&slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
+		a, b := &stub{gas: 1, takes: always(2 * time.Second)}, &stub{gas: 2, takes: always(50 * time.Millisecond)}
 		nodes := slowly(a, b)
 		slowest := func(want ...time.Duration) {
 			t.Helper()
@@ -243,7 +195,7 @@ func TestSlowestAnswer(t *testing.T) {
 // TestBreaker follows a node that stops answering and comes back.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(0)}, &slow{stub: &stub{gas: 2}, takes: always(0)}
+		a, b := &stub{gas: 1, takes: always(0)}, &stub{gas: 2, takes: always(0)}
 		nodes := slowly(a, b)
 		views := func(want string, wantErr error) {
 			t.Helper()
@@ -318,13 +270,13 @@ func TestBreaker(t *testing.T) {
 // TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
 // that answers badly is counted once.
 func TestFasterByFar(t *testing.T) {
-	for why, a := range map[string]*slow{
-		"it hangs":         {stub: &stub{}, takes: always(time.Hour)},
-		"it answers badly": {stub: &stub{down: true}, takes: always(usual)},
+	for why, a := range map[string]*stub{
+		"it hangs":         {takes: always(time.Hour)},
+		"it answers badly": {down: true, takes: always(usual)},
 	} {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := slowly(a, &slow{stub: &stub{gas: 2}, takes: always(0)})
+				nodes := slowly(a, &stub{gas: 2, takes: always(0)})
 				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
 					t.Errorf("%d, %v", gas, err)
 				}
@@ -339,7 +291,7 @@ func TestFasterByFar(t *testing.T) {
 // TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
 func TestNoTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		a, b := &stub{takes: always(time.Hour)}, &stub{takes: always(usual)}
 		nodes := slowly(a, b)
 		ctx, cancel := context.WithTimeout(t.Context(), usual)
 		defer cancel()
@@ -370,7 +322,7 @@ func TestSend(t *testing.T) {
 		asks  int
 	}{{"beside another", false, 30 * time.Second, 3}, {"alone", true, 50 * time.Second, 5}} {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+			a, b := &stub{takes: always(time.Hour)}, &stub{takes: always(usual)}
 			nodes := slowly(a, b)
 			if test.alone {
 				nodes = nodes[:1]
@@ -397,8 +349,8 @@ func TestSend(t *testing.T) {
 // TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while, however good they are.
 func TestALateAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late, good := &deaf{stub: &stub{}}, &slow{stub: &stub{}, takes: always(usual)}
-		nodes := chain.Nodes{late, good}.Watch(time.Now, time.After)
+		late, good := &stub{deaf: true, takes: always(9 * time.Second)}, &stub{takes: always(usual)}
+		nodes := slowly(late, good)
 		for range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			views := must.Get(nodes.Latest(ctx, token.Address{}, token.Address{}))(t)
@@ -412,23 +364,11 @@ func TestALateAnswerCounts(t *testing.T) {
 	})
 }
 
-// A deaf node takes nine seconds for its answers, whatever the caller's time.
-type deaf struct {
-	*stub
-	asked int
-}
-
-func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
-	d.asked++
-	time.Sleep(9 * time.Second)
-	return chain.Account{}, nil
-}
-
 // TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most. Now
 // and then one makes its request nevertheless: nodes may answer later than that.
 func TestDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		takes := func(d time.Duration) *slow { return &slow{stub: &stub{}, takes: always(d)} }
+		takes := func(d time.Duration) *stub { return &stub{takes: always(d)} }
 		one, two := takes(time.Hour), takes(time.Hour)
 		dead, half := slowly(one, two), slowly(takes(time.Hour), takes(usual))
 		for range 8 {

@@ -34,6 +34,10 @@ type stub struct {
 	transfers []chain.LoggedTransfer
 	txs       []chain.MinedTx
 	lost      int // requests for transactions, or block hashes, that get no answer
+
+	takes func(request int) time.Duration // for fees, estimates, accounts and bytes, by the number of the request, from 1 on
+	asked int                             // such requests
+	deaf  bool                            // it takes so long whatever the caller's time
 }
 
 func (s *stub) String() string { return s.name }
@@ -45,30 +49,53 @@ func (s *stub) err() error {
 	return nil
 }
 
-func (s *stub) Fees(context.Context) (chain.Market, error) {
-	price := token.Units(s.gas)
-	return chain.Market{BaseFee: price, Tip: price.ScaleUp(max(s.greed, 1)%9, 1), L1Fee: price}, s.err()
+// wait waits for the answer to a request, for ten seconds at most, as ethrpc does.
+func (s *stub) wait(ctx context.Context) error {
+	if s.takes == nil {
+		return s.err()
+	}
+	s.asked++
+	if s.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	select {
+	case <-time.After(s.takes(s.asked)):
+		return s.err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {
-	switch {
+func (s *stub) Fees(ctx context.Context) (chain.Market, error) {
+	err := s.wait(ctx)
+	price := token.Units(s.gas)
+	return chain.Market{BaseFee: price, Tip: price.ScaleUp(max(s.greed, 1)%9, 1), L1Fee: price}, err
+}
+
+func (s *stub) Estimate(ctx context.Context, _ chain.Call) (uint64, error) {
+	switch err := s.wait(ctx); {
+	case err != nil:
+		return 0, err
 	case s.listed:
 		return 0, chain.ErrListed
 	case s.reverts:
 		return 0, chain.ErrReverted
 	}
-	return s.gas, s.err()
+	return s.gas, nil
 }
 
 func (s *stub) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
 	return s.account.Head, s.err()
 }
 
-func (s *stub) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
+func (s *stub) Account(ctx context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
+	err := s.wait(ctx)
 	if head != s.account.Head {
 		return chain.Account{}, errors.New("asked at another node's head")
 	}
-	return s.account, s.err()
+	return s.account, err
 }
 
 func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
@@ -131,10 +158,10 @@ func (s *stub) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, err
 	return s.txs, s.err()
 }
 
-func (s *stub) Send(_ context.Context, raw []byte) chain.Reply {
+func (s *stub) Send(ctx context.Context, raw []byte) chain.Reply {
 	s.sent = append(s.sent, string(raw))
-	if s.down {
-		return chain.Reply{Class: chain.Ambiguous}
+	if err := s.wait(ctx); err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
 	}
 	if r, ok := s.replies[string(raw)]; ok {
 		return r

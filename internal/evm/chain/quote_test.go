@@ -1,7 +1,6 @@
 package chain_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,32 +9,25 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-func (s *slow) Fees(ctx context.Context) (chain.Market, error) {
-	if err := s.wait(ctx); err != nil {
-		return chain.Market{}, err
-	}
-	return s.stub.Fees(ctx)
-}
-
 // priced is a node that answers in time and says n for each price.
-func priced(n uint64) *slow { return &slow{stub: &stub{gas: n}, takes: always(usual)} }
+func priced(n uint64) *stub { return &stub{gas: n, takes: always(usual)} }
 
 func TestFees(t *testing.T) {
-	never := &slow{stub: &stub{gas: 9}, takes: always(time.Hour)}
+	never := &stub{gas: 9, takes: always(time.Hour)}
 	for _, test := range []struct {
 		why       string
-		nodes     []*slow
+		nodes     []*stub
 		base, tip uint64
 		took      time.Duration
 	}{
-		{"one node is believed", []*slow{priced(5)}, 5, 5, usual},
-		{"of two the larger base fee and the smaller tip", []*slow{priced(5), priced(7)}, 7, 5, usual},
-		{"of three the middle", []*slow{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
-		{"of four the middle two", []*slow{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
-		{"a node that is late is not waited for", []*slow{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
-		{"a slow node is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
-		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)},
-			{stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
+		{"one node is believed", []*stub{priced(5)}, 5, 5, usual},
+		{"of two the larger base fee and the smaller tip", []*stub{priced(5), priced(7)}, 7, 5, usual},
+		{"of three the middle", []*stub{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
+		{"of four the middle two", []*stub{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
+		{"a node that is late is not waited for", []*stub{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
+		{"a slow node is", []*stub{priced(5), {gas: 6, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
+		{"while none has answered all are", []*stub{{down: true, takes: always(usual)},
+			{gas: 6, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -134,23 +126,23 @@ func TestWorstCase(t *testing.T) {
 	for _, test := range []struct {
 		why   string
 		last  uint64
-		nodes []*slow
+		nodes []*stub
 		want  uint64 // 0: an error
 	}{
-		{"one node is believed", 0, []*slow{priced(60)}, 60},
-		{"also if all is dearer by now", 60, []*slow{priced(150)}, 150},
-		{"a price that is too low has no say", 60, []*slow{priced(1), priced(60)}, 60},
-		{"of three the middle", 60, []*slow{priced(1), priced(9_000), priced(61)}, 61},
-		{"twice the last", 60, []*slow{priced(60), priced(121)}, 121},
-		{"more takes a second node", 60, []*slow{priced(60), priced(122)}, 60},
-		{"more, of two nodes", 60, []*slow{priced(150), priced(146)}, 146},
-		{"more, of two of three", 60, []*slow{priced(60), priced(150), priced(146)}, 146},
-		{"more, and the second does not answer", 60, []*slow{priced(150), {stub: &stub{down: true}, takes: always(usual)}}, 0},
-		{"no more, and the second does not answer", 60, []*slow{priced(62), {stub: &stub{down: true}, takes: always(usual)}}, 62},
-		{"the first, of two that differ much", 0, []*slow{priced(60), priced(9_000)}, 60},
-		{"the first, and the second does not answer", 0, []*slow{priced(60), {stub: &stub{down: true}, takes: always(usual)}}, 60},
-		{"nobody answers", 60, []*slow{{stub: &stub{down: true}, takes: always(usual)}}, 0},
-		{"the token pays no stranger", 60, []*slow{{stub: &stub{reverts: true}, takes: always(usual)}}, 0},
+		{"one node is believed", 0, []*stub{priced(60)}, 60},
+		{"also if all is dearer by now", 60, []*stub{priced(150)}, 150},
+		{"a price that is too low has no say", 60, []*stub{priced(1), priced(60)}, 60},
+		{"of three the middle", 60, []*stub{priced(1), priced(9_000), priced(61)}, 61},
+		{"twice the last", 60, []*stub{priced(60), priced(121)}, 121},
+		{"more takes a second node", 60, []*stub{priced(60), priced(122)}, 60},
+		{"more, of two nodes", 60, []*stub{priced(150), priced(146)}, 146},
+		{"more, of two of three", 60, []*stub{priced(60), priced(150), priced(146)}, 146},
+		{"more, and the second does not answer", 60, []*stub{priced(150), {down: true, takes: always(usual)}}, 0},
+		{"no more, and the second does not answer", 60, []*stub{priced(62), {down: true, takes: always(usual)}}, 62},
+		{"the first, of two that differ much", 0, []*stub{priced(60), priced(9_000)}, 60},
+		{"the first, and the second does not answer", 0, []*stub{priced(60), {down: true, takes: always(usual)}}, 60},
+		{"nobody answers", 60, []*stub{{down: true, takes: always(usual)}}, 0},
+		{"the token pays no stranger", 60, []*stub{{reverts: true, takes: always(usual)}}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			got, err := slowly(test.nodes...).WorstCase(t.Context(), chain.Call{Data: []byte{1, 2}}, test.last)

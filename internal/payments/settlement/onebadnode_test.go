@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // A bad node gives the answers of another one, changed. Nil changes nothing.
@@ -33,42 +34,23 @@ type bad struct {
 	takes   time.Duration
 }
 
-// wait waits for an answer of the node, at most as long as ethrpc does.
-func (b bad) wait(ctx context.Context) error {
-	if b.takes == 0 {
-		return nil
-	}
+// around has an answer of the node take its time, at most as long as ethrpc waits.
+func (b bad) around(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
 	select {
 	case <-time.After(min(b.takes, 10*second)):
 		if b.takes > 10*second {
 			return context.DeadlineExceeded
 		}
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (b bad) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
-	if err := b.wait(ctx); err != nil {
-		return 0, err
-	}
-	return b.Node.Count(ctx, w, block)
-}
-
-func (b bad) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
-	if err := b.wait(ctx); err != nil {
-		return nil, err
-	}
-	return b.Node.BlockHashes(ctx, numbers)
+	apply(ctx)
+	return nil
 }
 
 func (b bad) String() string { return b.name }
 
 func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
-	if err := b.wait(ctx); err != nil {
-		return chain.Head{}, err
-	}
 	h, err := b.Node.Head(ctx, r)
 	if b.head != nil {
 		b.head(&h)
@@ -77,9 +59,6 @@ func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, er
 }
 
 func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
-	if err := b.wait(ctx); err != nil {
-		return chain.Account{}, err
-	}
 	a, err := b.Node.Account(ctx, w, c, h)
 	if b.deaf {
 		err = chain.ErrRejected
@@ -112,9 +91,6 @@ func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.Min
 }
 
 func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
-	if err := b.wait(ctx); err != nil {
-		return nil, err
-	}
 	receipts, err := b.Node.Receipts(ctx, hashes)
 	for i := range receipts {
 		if b.receipt != nil {
@@ -129,14 +105,14 @@ func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt
 
 // three gives the settler two honest nodes with a bad one between them, and returns its log.
 func (w *world) three(b bad) *bytes.Buffer {
-	now, after := w.Now, never
-	if b.takes > 0 {
-		now, after = time.Now, time.After
-	}
 	if w.peer == nil {
 		w.second()
 	}
+	now, after := w.Now, never
 	b.Node, b.name = w.peer, "bad"
+	if b.takes > 0 {
+		now, after, b.Node = time.Now, time.After, interpose.Node{Node: w.peer, Around: b.around}
+	}
 	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(now, after)
 	log := new(bytes.Buffer)
 	w.settler.Log = slog.New(slog.NewTextHandler(log, nil))
