@@ -52,9 +52,7 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.paid(a, a.TxHash)
 			w.paid(b, b.TxHash)
 			test.before(w)
-			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(45*second))
-			defer cancel()
-			_, _ = w.settler.Run(ctx, "run")
+			_, _ = w.run(45 * second)
 			if !slices.Equal(w.from, test.want) {
 				t.Errorf("read from %v, want %v, after %v", w.from, test.want, w.Calls)
 			}

@@ -329,9 +329,7 @@ func TestOneNodeContradicts(t *testing.T) {
 			if got := must.Get(w.round())(t); got.Undecided != 1 && name != "no logs" || got.Confirmed > 0 {
 				t.Errorf("%s, %s: a round alone: %+v", kind, name, got)
 			}
-			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
-			report := must.Get(w.settler.Run(ctx, "run"))(t)
-			cancel()
+			report := must.Get(w.run(50 * second))(t)
 			waits := name != "no logs" && (kind == "failed" || kind == "a recovery's no-op") // their receipts have none
 			if ended := len(w.pending()) == 0; ended == waits || (report.Confirmed == 1) != (kind == "paid") ||
 				len(w.waits) > 1 && ended {
@@ -406,18 +404,14 @@ func TestOneSlowNode(t *testing.T) {
 			w.settler.Now, w.settler.Wait = time.Now, settlement.Sleep
 			began := time.Now()
 			for minutes := 0; len(w.pending()) > 0 && minutes < 5; minutes++ {
-				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
-				_, _ = w.settler.Run(ctx, "run") // it may end with its time
-				cancel()
+				_, _ = w.run(55 * second) // it may end with its time
 			}
 			took := time.Since(began)
 			if state := w.stored(p).State; !state.Final() || took > test.within {
 				t.Errorf("slow by %s, fails %t: %s after %s", test.takes, test.fails, state, took)
 			}
 			for range 4 {
-				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
-				_, _ = w.settler.Run(ctx, "run")
-				cancel()
+				_, _ = w.run(55 * second)
 				time.Sleep(20 * second)
 			}
 			if silent := len(must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t).Silent) > 0; silent {

@@ -1,7 +1,6 @@
 package settlement_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -16,9 +15,7 @@ import (
 
 // one makes a run of one round, and returns the progress of a payment after it.
 func (w *world) one(p payment.Payment) payment.Progress {
-	ctx, cancel := context.WithDeadline(w.T.Context(), w.Now().Add(10*second))
-	defer cancel()
-	_, err := w.settler.Run(ctx, fmt.Sprint("run", w.Times["Claim"]))
+	_, err := w.run(10 * second)
 	w.Must(err)
 	if is := w.record().ProgressOf(w.stored(p)); is != nil {
 		return *is
@@ -140,9 +137,7 @@ func TestMinedIsPublished(t *testing.T) {
 				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
 				w.mined = uint64(n + 1)
 			}
-			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(40*second))
-			defer cancel()
-			_, err := w.settler.Run(ctx, "run")
+			_, err := w.run(40 * second)
 			if err != nil || w.Times["Named"] != test.asked || w.Times["Publish"] != test.sent || w.Times["Claim"] < 3 {
 				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)
 			}

@@ -61,13 +61,7 @@ func TestRun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.script)
 			test.before(w)
-			ctx := t.Context()
-			if test.left > 0 {
-				deadline, cancel := context.WithDeadline(ctx, w.Now().Add(test.left))
-				defer cancel()
-				ctx = deadline
-			}
-			report, err := w.settler.Run(ctx, "run")
+			report, err := w.run(test.left)
 			if !errors.Is(err, test.err) || report.Confirmed != test.confirmed {
 				t.Errorf("%d confirmed, %v, want %d, %v", report.Confirmed, err, test.confirmed, test.err)
 			}
@@ -79,9 +73,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("the wallet is not free: %v", err)
 				}
 			}
-			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, w.Calls)
-			}
+			w.scripted()
 		})
 	}
 }
@@ -123,9 +115,7 @@ func TestRests(t *testing.T) {
 			if free, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !free || err != nil {
 				t.Errorf("the wallet is not free: %v", err)
 			}
-			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, w.Calls)
-			}
+			w.scripted()
 		})
 	}
 }
@@ -237,9 +227,7 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		w.open(wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64})
 		test.before(w)
 		began := w.Now()
-		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
-		defer cancel()
-		_, _ = w.settler.Run(ctx, "run")
+		_, _ = w.run(50 * second)
 		at, err := w.Tables.Compared(t.Context(), porttest.Rail.Coin())
 		if err != nil || at.At.Equal(began) != test.want || at.Final.Number != test.final ||
 			w.Times["Account"] != test.looks && test.looks > 0 || w.Times["SetCompared"] > 1 {
@@ -266,9 +254,8 @@ func TestAnotherRail(t *testing.T) {
 			known.Abreast = known.Since
 		}
 		w.Must(w.Tables.SetCompared(t.Context(), other.Coin(), known))
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
-		report := must.Get(w.settler.Run(ctx, "run"))(t)
-		if cancel(); report.Reservations != want || !slices.Contains(w.Calls[:slices.Index(w.Calls, "Nodes#1")], "SetCompared#1") {
+		report := must.Get(w.run(10 * second))(t)
+		if report.Reservations != want || !slices.Contains(w.Calls[:slices.Index(w.Calls, "Nodes#1")], "SetCompared#1") {
 			t.Errorf("the other is cleared: %t: %d reservations were finished, after %v", cleared, report.Reservations, w.Calls)
 		}
 	}
@@ -339,9 +326,8 @@ func TestRoundsStretch(t *testing.T) {
 		w.commit("a", minute)
 		w.pooled = 1
 		w.settler.Nodes, w.settler.BlockTime = chain.Nodes{limited{w, waited}}, second
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(12*second))
-		must.Get(w.settler.Run(ctx, "run"))(t)
-		if cancel(); len(w.waits) == 0 || w.waits[0] != want {
+		must.Get(w.run(12 * second))(t)
+		if len(w.waits) == 0 || w.waits[0] != want {
 			t.Errorf("after a wait of %v: pauses of %v, want %v", waited, w.waits, want)
 		}
 	}
@@ -390,9 +376,7 @@ func TestARestoredNonce(t *testing.T) {
 		w := newWorld(t, script{})
 		w.reserve("a", minute)
 		before(w)
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
-		report, _ := w.settler.Run(ctx, "run")
-		if cancel(); report.Reservations != 0 {
+		if report, _ := w.run(10 * second); report.Reservations != 0 {
 			t.Errorf("%s: %d reservations were finished", name, report.Reservations)
 		}
 	}

@@ -121,6 +121,24 @@ func (w *world) round() (settlement.Report, error) {
 	return w.settler.Round(w.T.Context(), "run", true)
 }
 
+// run makes a run that has so much time left; zero: for ever.
+func (w *world) run(left time.Duration) (settlement.Report, error) {
+	ctx, cancel := context.WithCancel(w.T.Context())
+	if left > 0 {
+		ctx, cancel = context.WithDeadline(ctx, w.settler.Now().Add(left))
+	}
+	defer cancel()
+	return w.settler.Run(ctx, "run")
+}
+
+// scripted checks that every call of the script was made.
+func (w *world) scripted() {
+	w.T.Helper()
+	for call := range w.Script {
+		w.T.Errorf("%s was not called: %v", call, w.Calls)
+	}
+}
+
 // prepare stores a payment without a reservation.
 func (w *world) prepare(key string, age time.Duration) payment.Payment {
 	return w.prepareFor("mer_1", key, age)
