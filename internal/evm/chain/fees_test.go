@@ -238,7 +238,7 @@ func TestMoves(t *testing.T) {
 		{fees, other, fees, true},
 		{fees, fees, other, true},
 		{fees, other, other, false},
-		{token.Address{}, token.Address{}, other, false}, // a mint
+		{nobody, nobody, other, false}, // a mint
 	} {
 		if got := (chain.GasRule{Account: row.account}).Moves(chain.Transfer{From: row.from, To: row.to}); got != row.want {
 			t.Errorf("%+v: %v", row, got)

@@ -31,7 +31,8 @@ func TestReceipts(t *testing.T) {
 	null := func(s *stub) { s.receipts = nil }
 	empty := func(s *stub) { s.receipts, s.blocks = nil, nil }
 	down := func(s *stub) { s.down = true }
-	says := func(change func(*chain.Receipt)) func(*stub) {
+	type receipt = chain.Receipt
+	says := func(change func(*receipt)) func(*stub) {
 		return func(s *stub) { change(&s.receipts[0]) }
 	}
 	type stubs = []func(*stub)
@@ -58,18 +59,18 @@ func TestReceipts(t *testing.T) {
 		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
 			"a: another block"},
 		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
-		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
-		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
-		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
+		{"no logs on one", stubs{says(func(r *receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
+		{"more logs on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
+		{"another log on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
 			"b: status 1, 1 logs"},
-		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
-		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
-		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
-		{"an unknown use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed = 0 })}, "ab", true, ""},
-		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
-		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "a", true, "block 4"},
-		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},
-		{"no logs on the first of three", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good, good}, "bc", true, "a: status 1, 0 logs"},
+		{"a log twice on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
+		{"another status", stubs{good, good, says(func(r *receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
+		{"another use of gas", stubs{good, says(func(r *receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
+		{"an unknown use of gas", stubs{good, says(func(r *receipt) { r.GasUsed = 0 })}, "ab", true, ""},
+		{"another block in the receipt", stubs{good, says(func(r *receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
+		{"another number in the receipt", stubs{good, says(func(r *receipt) { r.Block = 4 })}, "a", true, "block 4"},
+		{"another transaction's receipt", stubs{good, says(func(r *receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},
+		{"no logs on the first of three", stubs{says(func(r *receipt) { r.Logs = nil }), good, good}, "bc", true, "a: status 1, 0 logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := make([]*stub, len(test.nodes))
@@ -102,10 +103,10 @@ func TestBlocksAreAskedForOnce(t *testing.T) {
 	node := &stub{receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: chain.Hash{5}}}, blocks: map[uint64]chain.Hash{5: {5}},
 		account: chain.Account{Head: chain.Head{Number: 9, Final: 5}}}
 	agreed := func(heads chain.Heads) (agreed bool) {
-		views := must.Get(heads.Views(t.Context(), token.Address{}, token.Address{}))(t)
+		views := must.Get(heads.Views(t.Context(), nobody, nobody))(t)
 		return len(must.Get(views.Receipts(t.Context(), []chain.Hash{tx}))(t).Agreed) == 1
 	}
-	heads := nodes(node).Heads(t.Context(), chain.ConfirmationRule{})
+	heads := nodes(node).Heads(t.Context(), latest)
 	node.lost = 1
 	if agreed(heads) || !agreed(heads) {
 		t.Error("an answer that fails is kept, or it is not asked for again")
@@ -119,7 +120,7 @@ func TestBlocksAreAskedForOnce(t *testing.T) {
 		})
 	}
 	wallets.Wait()
-	if agreed(nodes(node).Heads(t.Context(), chain.ConfirmationRule{})); !slices.Equal(node.numbers, []uint64{5, 5, 5}) {
+	if agreed(nodes(node).Heads(t.Context(), latest)); !slices.Equal(node.numbers, []uint64{5, 5, 5}) {
 		t.Errorf("it is asked for blocks %v", node.numbers)
 	}
 }
@@ -312,10 +313,10 @@ func TestReceded(t *testing.T) {
 	a, b := &stub{name: "a"}, &stub{name: "a"}
 	a.account.Final, b.account.Final = 20, 18
 	nodes := chain.Nodes{a, b}
-	earlier := nodes.Heads(t.Context(), chain.ConfirmationRule{})
+	earlier := nodes.Heads(t.Context(), latest)
 	receded := func(want ...string) {
 		t.Helper()
-		if got := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier); !slices.Equal(got, want) {
+		if got := nodes.Heads(t.Context(), latest).Receded(earlier); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
@@ -326,7 +327,7 @@ func TestReceded(t *testing.T) {
 	receded("a")
 	a.down = true
 	receded()
-	if names, ok := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Silent(); !ok || !slices.Equal(names, []string{"a"}) {
+	if names, ok := nodes.Heads(t.Context(), latest).Silent(); !ok || !slices.Equal(names, []string{"a"}) {
 		t.Errorf("silent are %v", names)
 	}
 }
@@ -412,7 +413,7 @@ func TestStanding(t *testing.T) {
 		{chain.Block{}, []*stub{ours(7), node(9, 7, 0xf0)}, chain.Standing{}},
 	} {
 		t.Run(fmt.Sprint(len(test.nodes)), func(t *testing.T) {
-			heads := nodes(test.nodes...).Heads(t.Context(), chain.ConfirmationRule{})
+			heads := nodes(test.nodes...).Heads(t.Context(), latest)
 			if got := heads.Standing(t.Context(), test.of); got != test.want {
 				t.Errorf("of %v: %+v, want %+v", test.of, got, test.want)
 			}
@@ -423,7 +424,11 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-var errDown = errors.New("connection refused")
+var (
+	errDown = errors.New("connection refused")
+	nobody  token.Address          // of whom a node is asked
+	latest  chain.ConfirmationRule // whose blocks are final at once
+)
 
 // A stub is a node with scripted answers.
 type stub struct {

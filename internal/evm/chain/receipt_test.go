@@ -273,12 +273,12 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("mined in the last block: %v, %v", txs, err)
 	}
 	behind := node(func(s *stub) { s.account.Final = 7 })
-	if final, err := nodes(node(same), behind).FinalOnAll(t.Context(), chain.ConfirmationRule{}); final != 7 || err != nil {
+	if final, err := nodes(node(same), behind).FinalOnAll(t.Context(), latest); final != 7 || err != nil {
 		t.Errorf("FinalOnAll() = %d, %v, want the block of the node that is behind", final, err)
 	}
 	behind.down = true
 	for _, few := range []chain.Nodes{nodes(node(same), behind), nil} {
-		if _, err := few.FinalOnAll(t.Context(), chain.ConfirmationRule{}); !errors.Is(err, chain.ErrUnavailable) {
+		if _, err := few.FinalOnAll(t.Context(), latest); !errors.Is(err, chain.ErrUnavailable) {
 			t.Errorf("%d nodes, one or all silent: %v, want ErrUnavailable", len(few), err)
 		}
 		if _, err := few.Transfers(t.Context(), token.Address{}, nil, 0, 9); !errors.Is(err, chain.ErrUnavailable) {
