@@ -58,7 +58,6 @@ func TestFoundOnTheChain(t *testing.T) {
 	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
 }
 
-// recovered finds a payment that was found on the chain.
 type recovered struct{ store.Store }
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {

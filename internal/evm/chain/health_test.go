@@ -21,7 +21,6 @@ const usual = 20 * time.Millisecond
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// slowly makes watched nodes a, b and so on.
 func slowly(all ...*stub) chain.Nodes { return nodes(all...).Watch(time.Now, time.After) }
 
 // asked is how many requests each node got.

@@ -587,7 +587,6 @@ func (s *stub) Send(ctx context.Context, raw []byte) chain.Reply {
 	return chain.Reply{Class: chain.Accepted}
 }
 
-// nodes makes stubs configured nodes.
 func nodes(stubs ...*stub) chain.Nodes {
 	all := make(chain.Nodes, len(stubs))
 	for i, s := range stubs {

@@ -21,7 +21,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// mined serves a receipt for each hash.
 func mined(t *testing.T) *server {
 	return serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
 		tx, _ := chain.ParseHash(r.arg(0))
@@ -236,7 +235,6 @@ type said struct {
 	client, code, words string
 }
 
-// recorded returns the texts of testdata/replies.tsv.
 func recorded() (all []said) {
 	for line := range strings.Lines(replies) {
 		if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); len(f) == 5 {

@@ -26,7 +26,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// roundTrip is a transport.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -138,7 +137,6 @@ type request struct {
 	Params []json.RawMessage `json:"params"`
 }
 
-// arg returns a parameter that is a string.
 func (r request) arg(i int) string {
 	var s string
 	if i < len(r.Params) {
@@ -257,7 +255,6 @@ var (
 		0xcf, 0x7e}
 )
 
-// exact compares amounts for go-cmp.
 var exact = cmpopts.EquateComparable(token.Amount{})
 
 // A fataler is a *testing.T, or rapid's T.

@@ -46,7 +46,6 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 	return r
 }
 
-// pay signs a transfer of units at nonce.
 func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 	r.Helper()
 	return r.sign(nonce, chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract,

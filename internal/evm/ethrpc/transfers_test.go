@@ -107,7 +107,6 @@ type history struct {
 	head, oldest uint64
 }
 
-// count is how many nonces are used at a block.
 func (h history) count(block uint64) int {
 	return sort.Search(len(h.used), func(i int) bool { return h.used[i] > block })
 }
@@ -286,7 +285,6 @@ func recordedReceipt(tx chain.Hash) string {
 		`","transactionIndex":"0x1","type":"0x2"}`
 }
 
-// hashes returns n hashes that differ in their first bytes.
 func hashes(n int) []chain.Hash {
 	all := make([]chain.Hash, n)
 	for i := range all {

@@ -25,10 +25,8 @@ func (w *world) one(p payment.Payment) payment.Progress {
 	return "none"
 }
 
-// paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
-// retried stores another attempt at a payment.
 func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
 	tx := chain.Noop(1, payer, p.Tx.Fees) // no test here reads its bytes
 	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)

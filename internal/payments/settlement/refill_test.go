@@ -192,7 +192,6 @@ func TestReportsAddUp(t *testing.T) {
 	}
 }
 
-// drain stops new payments from the wallet.
 func (w *world) drain() {
 	w.Must(w.Tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.Now()))
 }

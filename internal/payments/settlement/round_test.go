@@ -32,7 +32,6 @@ const (
 // stranger is a transaction that is not ours, and nothing a no-op of ours.
 var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
 
-// again is a script in which a call fails with err.
 func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
@@ -47,7 +46,6 @@ type situation struct {
 	err    error
 }
 
-// situations are the rows of TestRounds and TestFaults.
 func situations() []situation {
 	type report = settlement.Report
 	const held, over = 2 * minute, 4 * minute // ages at which a round finishes a reservation, bumps an attempt

@@ -347,7 +347,6 @@ func (l limited) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.H
 	return l.world.Head(ctx, rule)
 }
 
-// none is a stack before its nodes are stored.
 type none struct{}
 
 func (none) Nodes(context.Context) (chain.Nodes, error) { return nil, chain.ErrNoNodes }

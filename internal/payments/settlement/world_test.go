@@ -27,7 +27,6 @@ import (
 
 type script = porttest.Script[*world]
 
-// breaks is a script in which some calls fail and have no effect.
 func breaks(calls ...string) script { return porttest.Breaks[*world](calls...) }
 
 // A world is a settler with one wallet, whose calls to its ports follow a script. It is also the
@@ -68,10 +67,8 @@ var (
 	coin  = token.Token{Symbol: "USDC", Contract: token.Address{0xc0}}
 )
 
-// funds are the balances of payer in every world.
 var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Gas: token.Units(1 << 60)}
 
-// newWorld returns a world without payments.
 func newWorld(t *testing.T, s script) *world {
 	w := &world{final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
@@ -92,7 +89,6 @@ func newWorld(t *testing.T, s script) *world {
 	return w
 }
 
-// open opens a wallet.
 func (w *world) open(opened wallet.Wallet) {
 	w.Must(w.Tables.Open(context.Background(), opened, porttest.Rail.Token.Contract))
 }
@@ -103,7 +99,6 @@ func (w *world) register(of wallet.ID, s wallet.State) {
 		wallet.Registration{ID: of, Token: porttest.Rail.Token.Contract, State: s, Key: wallet.InSecret}))
 }
 
-// set stores settings with a MerchantCap.
 func (w *world) set(percent uint64) { w.Set(func(s *settings.Settings) { s.MerchantCap = percent }) }
 
 func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
@@ -131,7 +126,6 @@ func (w *world) run(left time.Duration) (settlement.Report, error) {
 	return w.settler.Run(ctx, "run")
 }
 
-// scripted checks that every call of the script was made.
 func (w *world) scripted() {
 	w.T.Helper()
 	for call := range w.Script {
@@ -166,7 +160,6 @@ func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	return p
 }
 
-// commit stores a payment committed an age ago.
 func (w *world) commit(key string, age time.Duration) payment.Payment {
 	p := w.unreleased(w.reserve(key, age), age)
 	w.Must(w.Tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
@@ -180,7 +173,6 @@ func (w *world) unreleased(p payment.Payment, age time.Duration) payment.Payment
 	return p
 }
 
-// noop stores a no-op at a nonce.
 func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
 	signed, err := w.Quiet().Sign(context.Background(), tx, nonce)
@@ -202,14 +194,12 @@ func (w *world) paid(p payment.Payment, hash chain.Hash) {
 		Logs: []chain.Log{{Contract: coin.Contract, Topics: []chain.Hash{topic, from, to}, Data: amount[:]}}})
 }
 
-// mine mines a transaction in block 5.
 func (w *world) mine(r chain.Receipt) {
 	r.Block, r.BlockHash = 5, chain.Hash{5}
 	w.receipts[r.Tx] = r
 	w.mined++
 }
 
-// second adds a copy of the node.
 func (w *world) second() *world {
 	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply,
 		receipts: maps.Clone(w.receipts), has: w.has}
@@ -230,7 +220,6 @@ func (w *world) claim(by string, until time.Duration) {
 	w.Must(err)
 }
 
-// record returns the stored wallet.
 func (w *world) record() wallet.Wallet { return w.Record(id) }
 
 // end returns the outcome of three more rounds, without hashes and times.
@@ -252,14 +241,12 @@ func (w *world) end() []string {
 	return end
 }
 
-// stored returns the stored payment.
 func (w *world) stored(p payment.Payment) payment.Payment {
 	stored, err := w.Tables.Payment(context.Background(), p.ID)
 	w.Must(err)
 	return stored
 }
 
-// pending are the stored pending transactions.
 func (w *world) pending() []wallet.PendingTx {
 	txs, _, err := w.Tables.PendingTxs(context.Background(), id, 0)
 	w.Must(err)

@@ -442,7 +442,6 @@ type node struct {
 	host   string
 }
 
-// node returns the i-th node of a chain as engines reach it.
 func (c *Cluster) node(r *rail, i int) node {
 	var of chain.Node = r.Chain.Nodes[i]
 	name, host := of.String(), of.String()
@@ -708,7 +707,6 @@ func recoverRails(ctx context.Context, all []*recovery.Recovery) (total recovery
 	return total, err
 }
 
-// lost reports whether a loss has not been recovered from.
 func (c *Cluster) lost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

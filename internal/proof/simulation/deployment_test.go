@@ -46,7 +46,6 @@ type network struct {
 	returnFalse func(token.Address)
 }
 
-// fakeChain returns a network of so many rich wallets on a fake chain.
 func fakeChain(depth uint64, wallets int) (network, *fakechain.Chain) {
 	c := fakechain.New(7, token.Address{0xc0}, depth, 1)
 	keys := &fakechain.Keys{}
@@ -103,20 +102,17 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	return d
 }
 
-// send pays an order and returns the payment as stored.
 func (d *deployment) send(o oracle.Order) payment.Payment {
 	d.t.Helper()
 	result := must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t)
 	return result.Payment
 }
 
-// round lets one round of check-receipts run.
 func (d *deployment) round() settlement.Report {
 	d.t.Helper()
 	return must.Get(d.settler.Round(d.t.Context(), "run", true))(d.t)
 }
 
-// silent drops hints and events.
 type silent struct{}
 
 // Hint implements dispatch.Hinter.
@@ -154,7 +150,6 @@ func (c *calls) take() []string {
 
 const costWallets = 16
 
-// newCostDeployment deploys on a fake chain with so many rich wallets.
 func newCostDeployment(t *testing.T) (*deployment, *fakechain.Chain) {
 	on, fake := fakeChain(1, costWallets)
 	return newDeployment(t, on, 1), fake
@@ -208,7 +203,6 @@ func TestCostOfSettling(t *testing.T) {
 	}
 }
 
-// untelling is a node that does not say how many transactions are final.
 type untelling struct{ chain.Node }
 
 func (untelling) Count(context.Context, token.Address, uint64) (uint64, error) {
@@ -313,7 +307,6 @@ func (d *deployment) run() {
 	d.round()
 }
 
-// final makes enough blocks to confirm, and runs.
 func (d *deployment) final() {
 	d.t.Helper()
 	for range 3 {
@@ -322,7 +315,6 @@ func (d *deployment) final() {
 	d.run()
 }
 
-// stored returns the stored payment of the n-th order.
 func (d *deployment) stored(n int) payment.Payment {
 	d.t.Helper()
 	return must.Get(d.store.Payment(context.Background(), order(n).ID()))(d.t)

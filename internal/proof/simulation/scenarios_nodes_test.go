@@ -337,7 +337,6 @@ func TestSweepLeavesItsGas(t *testing.T) {
 	}
 }
 
-// penniless is a node that shows no coins.
 type penniless struct{ chain.Node }
 
 func (n penniless) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {

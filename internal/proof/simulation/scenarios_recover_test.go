@@ -239,7 +239,6 @@ func TestRecoveryWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// nowhere knows no nodes.
 type nowhere struct{}
 
 func (nowhere) Nodes(context.Context) (chain.Nodes, error) { return nil, errors.New("broken") }

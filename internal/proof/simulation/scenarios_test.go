@@ -23,7 +23,6 @@ import (
 
 func unit(n uint64) token.Amount { return token.Units(n) }
 
-// order is the n-th payment that a merchant wants.
 func order(n int) oracle.Order {
 	return oracle.Order{Key: fmt.Sprintf("key%d", n), To: fakechain.Payee(n), Amount: 1000}
 }
@@ -36,7 +35,6 @@ func areConfirmed(s *simulation.Scenario, n int) {
 	}
 }
 
-// codeOf is why a payment failed, "" if it did not.
 func codeOf(p payment.Payment) payment.FailureCode {
 	if p.Failure == nil {
 		return ""
@@ -51,13 +49,11 @@ func is(t *testing.T, what string, got, want any) {
 	}
 }
 
-// perform performs a scenario in a subtest.
 func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*simulation.Scenario)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
 }
 
-// performEach performs a scenario for every fault of every effect.
 func performEach(t *testing.T, setup simulation.Setup, effects []string,
 	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
 	t.Helper()

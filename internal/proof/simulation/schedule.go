@@ -56,7 +56,6 @@ func (s *Schedule) Run() (violations []string, effects int) {
 	return c.Finish(true), effects
 }
 
-// scripted is the policy of a Schedule.
 type scripted struct {
 	faultless
 	*Schedule

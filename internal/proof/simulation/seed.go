@@ -19,7 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
 
-// setupOf draws a seed's Setup.
 func setupOf(rng *rand.Rand) Setup {
 	s := Setup{Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
 		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Gwei: 1_000}

@@ -38,7 +38,6 @@ func inRace[T any](race, otherwise T) T {
 	return otherwise
 }
 
-// simulate runs a seed in a bubble of its own and returns its violations.
 func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
 	synctest.Test(t, func(*testing.T) {
 		switch chance := s * 0x9e3779b97f4a7c15 >> 32; {
@@ -51,7 +50,6 @@ func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)
 	return violations
 }
 
-// traced simulates a seed and returns its trace too.
 func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace []string) {
 	violations = simulate(t, s, r, func(line string) { trace = append(trace, line) })
 	return violations, trace
@@ -160,13 +158,11 @@ func TestMain(m *testing.M) {
 var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
 	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund Register SetCompared`)
 
-// runSchedule runs a schedule in a bubble of its own.
 func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {
 	synctest.Test(t, func(*testing.T) { violations, effects = s.Run() })
 	return violations, effects
 }
 
-// explainSchedule fails t with the faults and the trace of a schedule.
 func explainSchedule(t *testing.T, s simulation.Schedule, violations []string) {
 	t.Helper()
 	var trace, faults []string

@@ -199,7 +199,6 @@ func (c *Cluster) askRivals() {
 	}
 }
 
-// proposals are those of an instance.
 func (c *Cluster) proposals(on instance) *dispatch.Proposals {
 	return &dispatch.Proposals{Rails: on.Rails, Events: c, Terms: c.terms, Most: 2, Width: 1, Explain: func(err error) proposal.Refusal {
 		if errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrExpired) {
@@ -385,7 +384,6 @@ func (b bill) cancel(c *Cluster) func(context.Context, *dispatch.Proposals) erro
 	}
 }
 
-// lostSoFar returns how often the tables were lost.
 func (c *Cluster) lostSoFar() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

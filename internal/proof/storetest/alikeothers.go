@@ -340,7 +340,6 @@ func keyActions(r *run) (map[string]func(), func() []call) {
 	}
 }
 
-// key returns the n-th key, of either merchant.
 func (p porter) key(n byte) apikey.Key {
 	s, err := apikey.Mint(Random(n), apikey.Test)
 	if err != nil {

@@ -211,7 +211,6 @@ func request(k int, amount token.Amount) payment.Request {
 	return r
 }
 
-// draft returns the payment of a key.
 func (l *ledger) draft(k int, amount token.Amount, at time.Time) payment.Payment {
 	p := offer(ids[0], at, request(k, amount))
 	if k == 4 {
@@ -236,7 +235,6 @@ func (l *ledger) elsewhere(p payment.Payment) payment.Payment {
 // id draws a wallet, seldom the one that has no record at first.
 func (l *ledger) id() wallet.ID { return ids[pick(l.run, "wallet", 0, 1, 0, 1, 0, 1, 2)] }
 
-// payment returns a payment as it is stored, or was, or a draft.
 func (l *ledger) payment() payment.Payment { return l.proposal().Payment }
 
 func (l *ledger) proposal() proposal.Proposal {
@@ -500,7 +498,6 @@ func (l *ledger) counts() map[string]uint64 {
 		func() map[string]uint64 { return merchants(l.size(wallet.MaxInFlight), 1) }))
 }
 
-// wallet changes a wallet's record.
 func (l *ledger) wallet() {
 	id := l.id()
 	w, n := l.record(id), l.nonce()

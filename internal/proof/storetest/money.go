@@ -435,7 +435,6 @@ type stage struct {
 // assigned to another wallet or signed.
 const states = "missing prepared reassigned committed bumped final found settled adopted proposed begun rerouted released"
 
-// stage stores a payment in a state.
 func (c *check) stage(state string) *stage {
 	c.Helper()
 	c.made++
@@ -478,7 +477,6 @@ func (c *check) stage(state string) *stage {
 	return s
 }
 
-// about returns all that is stored of a stage's payment.
 func (c *check) about(s *stage) []any {
 	c.Helper()
 	p, err := c.Proposal(c.Context(), s.prepared.ID)

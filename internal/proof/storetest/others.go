@@ -93,7 +93,6 @@ type hookCheck struct {
 // owner returns a new merchant's test mode.
 func owner() webhook.Owner { return webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"} }
 
-// endpoint returns a new endpoint. It is not stored.
 func (c hookCheck) endpoint(o webhook.Owner) webhook.Endpoint {
 	secret := must.Get(webhook.MintSecret(rand.Reader))(c)
 	return webhook.Endpoint{Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook", Status: webhook.Enabled,
@@ -128,7 +127,6 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 	return d
 }
 
-// ended returns d with the status and no next attempt.
 func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
 	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, noon.Add(time.Hour)
 	return d

@@ -60,13 +60,10 @@ func (c *check) same(what string, want, got any) {
 	c.tester.same(what, want, got, cmpopts.EquateEmpty())
 }
 
-// usdc is the token that is paid.
 var usdc = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0, 19: 0x11}}
 
-// rail is a rail of usdc.
 func rail(chainID uint64) token.Coin { return token.Coin{ChainID: chainID, Contract: usdc.Contract} }
 
-// walletID returns the ID of a new wallet.
 func (c *check) walletID() wallet.ID {
 	id := wallet.ID{ChainID: 84532}
 	must.Get(rand.Read(id.Address[:]))(c)
@@ -84,7 +81,6 @@ func (c *check) request(amount token.Amount) payment.Request {
 		Metadata: map[string]string{"order": "2041", "empty": ""}}
 }
 
-// offer returns the payment of r, to be paid by id.
 func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
 	if len(r.Entries) > 1 {
@@ -111,7 +107,6 @@ func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 	}
 }
 
-// create stores p and returns it.
 func (c *check) create(p payment.Payment) payment.Payment {
 	c.Helper()
 	stored, created, err := c.Create(c.Context(), p)
@@ -157,7 +152,6 @@ func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
 }
 
-// open stores w and returns it.
 func (c *check) open(w wallet.Wallet) wallet.Wallet {
 	c.Helper()
 	c.ok("opening", c.Open(c.Context(), w, usdc.Contract))
@@ -192,16 +186,13 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
 }
 
-// wallet returns the stored wallet.
 func (c *check) wallet(id wallet.ID) wallet.Wallet {
 	c.Helper()
 	return must.Get(c.Wallet(c.Context(), id))(c)
 }
 
-// idOf returns the ID of the wallet that p is assigned to.
 func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet} }
 
-// rebid returns the no-op n with a newer attempt.
 func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 	tx := chain.Noop(n.ChainID, n.Address, chain.Fees{Tip: token.Units(tip), Cap: token.Units(50 + tip)})
 	tx.GasUnit = chain.GasUnit(n.Nonce % 2 * 1000)
@@ -261,7 +252,6 @@ func (c tester) refused(what string, err, want error) {
 	}
 }
 
-// same compares values.
 func (c tester) same(what string, want, got any, options ...cmp.Option) {
 	c.Helper()
 	if diff := cmp.Diff(want, got, append(options, byEquality, wholeBytes, bare)...); diff != "" {
@@ -307,7 +297,6 @@ type race struct {
 	write   func(ctx context.Context, i int) error
 }
 
-// races checks one race after the other.
 func (c tester) races(all ...race) {
 	c.Helper()
 	for _, race := range all {

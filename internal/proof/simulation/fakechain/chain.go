@@ -214,7 +214,6 @@ func (c *Chain) Keep(raw []byte) {
 	}
 }
 
-// keep copies a transaction that a node took.
 func (c *Chain) keep(tx Tx) {
 	if h := tx.Sign().Hash; !c.copied[h] {
 		c.copied[h] = true

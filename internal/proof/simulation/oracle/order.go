@@ -41,7 +41,6 @@ func (o Order) Transfer() dispatch.Transfer {
 	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount), Call: o.Call}
 }
 
-// operators reports whether an operator gives the order.
 func (o Order) operators() bool { return o.From != token.Address{} }
 
 // payee is where payees counts the order: its recipient, or for a batch, a guarded payment and a transfer,
