@@ -12,13 +12,13 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // one makes a run of one round, and returns the progress of a payment after it.
 func (w *world) one(p payment.Payment) payment.Progress {
-	_, err := w.run(10 * second)
-	w.Must(err)
+	must.Get(w.run(10 * second))(w.T)
 	if is := w.record().ProgressOf(w.stored(p)); is != nil {
 		return *is
 	}
@@ -29,10 +29,8 @@ func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
 func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
 	tx := chain.Noop(1, payer, p.Tx.Fees) // no test here reads its bytes
-	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)
-	w.Must(err)
-	p, err = again(signed, tx, w.Now())
-	w.Must(err)
+	signed := must.Get(w.Quiet().Sign(w.T.Context(), tx, p.Nonce))(w.T)
+	p = must.Get(again(signed, tx, w.Now()))(w.T)
 	w.Must(w.Tables.AddAttempt(w.T.Context(), p))
 	return p
 }
@@ -181,8 +179,7 @@ func TestMinedForNobody(t *testing.T) {
 	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
 	for _, merchant := range []string{payment.Operator, ""} {
 		p := w.prepareFor(merchant, "a", minute)
-		_, err := w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now()))
-		w.Must(err)
+		must.Get(w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now())))(w.T)
 		p = w.unreleased(p, minute)
 		w.paid(p, p.TxHash)
 	}

@@ -92,8 +92,7 @@ func situations() []situation {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
 	}
 	confirm := func(w *world) {
-		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.Now())
-		w.Must(err)
+		p := must.Get(made(w).Confirm(w.receipts[made(w).TxHash], w.Now()))(w.T)
 		w.Must(w.Tables.Finish(ctx, p))
 	}
 	settled := func(w *world) {
@@ -180,8 +179,7 @@ func situations() []situation {
 				p := w.commit("a", 2*over)
 				tx := p.Tx
 				tx.Gas = 50
-				p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
-				w.Must(err)
+				p = must.Get(p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over)))(w.T)
 				w.Must(w.Tables.AddAttempt(ctx, p))
 				w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
 				return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -155,8 +156,7 @@ func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	c, _ := w.Tables.Compared(context.Background(), porttest.Rail.Coin()) // in memory
 	c.At, c.Ran, c.Since = w.Now().Add(-time.Hour), w.Now(), w.Now().Add(-2*time.Hour)
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
-	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
-	w.Must(err)
+	must.Get(w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age))))(w.T)
 	return p
 }
 
@@ -168,15 +168,12 @@ func (w *world) commit(key string, age time.Duration) payment.Payment {
 
 // unreleased commits a payment an age ago, and keeps its reservation.
 func (w *world) unreleased(p payment.Payment, age time.Duration) payment.Payment {
-	p, err := store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age))
-	w.Must(err)
-	return p
+	return must.Get(store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age)))(w.T)
 }
 
 func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
-	signed, err := w.Quiet().Sign(context.Background(), tx, nonce)
-	w.Must(err)
+	signed := must.Get(w.Quiet().Sign(context.Background(), tx, nonce))(w.T)
 	pending := wallet.PendingNoop(id, tx, signed, w.Now().Add(-age))
 	w.Must(w.Tables.PutNoop(context.Background(), pending))
 	return pending
@@ -184,8 +181,7 @@ func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 
 // paid mines p's transfer in block 5, as transaction hash.
 func (w *world) paid(p payment.Payment, hash chain.Hash) {
-	topic, err := chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
-	w.Must(err)
+	topic := must.Get(chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"))(w.T)
 	var from, to chain.Hash
 	copy(from[12:], p.Wallet[:])
 	copy(to[12:], p.To[:])
@@ -208,16 +204,14 @@ func (w *world) second() *world {
 
 // known stores the newest final block that earlier runs have seen.
 func (w *world) known(b chain.Block) {
-	c, err := w.Tables.Compared(context.Background(), porttest.Rail.Coin())
-	w.Must(err)
+	c := must.Get(w.Tables.Compared(context.Background(), porttest.Rail.Coin()))(w.T)
 	c.Final, c.Seen = b, w.Now()
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 }
 
 // claim claims the wallet for another run; until counts from now.
 func (w *world) claim(by string, until time.Duration) {
-	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil)
-	w.Must(err)
+	must.Get(w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil))(w.T)
 }
 
 func (w *world) record() wallet.Wallet { return w.Record(id) }
@@ -225,8 +219,7 @@ func (w *world) record() wallet.Wallet { return w.Record(id) }
 // end returns the outcome of three more rounds, without hashes and times.
 func (w *world) end() []string {
 	for range 3 {
-		_, err := w.round()
-		w.Must(err)
+		must.Get(w.round())(w.T)
 	}
 	r := w.record()
 	end := []string{fmt.Sprint(r.NextNonce, r.NoopsBelow, r.Ceiling, r.Balance, r.Gas, r.Paused, r.Reservations, r.PerMerchant),
@@ -242,9 +235,7 @@ func (w *world) end() []string {
 }
 
 func (w *world) stored(p payment.Payment) payment.Payment {
-	stored, err := w.Tables.Payment(context.Background(), p.ID)
-	w.Must(err)
-	return stored
+	return must.Get(w.Tables.Payment(context.Background(), p.ID))(w.T)
 }
 
 func (w *world) pending() []wallet.PendingTx {
