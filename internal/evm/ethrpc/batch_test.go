@@ -182,7 +182,7 @@ const signedHash = "0xba515805c0291f3d72fb88628ee9fe2302b7b7c4c289d0a08b67615d65
 var signed, _ = hex.DecodeString("02f87c0180809a0100000000000000000000000000000000000000000000000000825208949d8a62f656a8d1615c1294fd71e9cfb3e4855a4f8080" +
 	"c001a07cf39756638260e0336166a7c6db683e7588de73d39df415b0420bf7cca17f40a040e9fd1207db0e23f75e786710960473fe77709f8fc7cee4a854318d5a60717f")
 
-// TestTakesNothingForAnAnswerThatIsNone, such as what any HTTP status but 200 comes with.
+// TestTakesNothingForAnAnswerThatIsNone, such as the body of any HTTP status but 200.
 func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
 	answer := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }

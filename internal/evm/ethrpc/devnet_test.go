@@ -75,7 +75,7 @@ func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	return must.Get(r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head))(r)
 }
 
-// TestPaysOnARealNode reads what TestConformance, which pays through the engine, does not: what moved, when, and its fee.
+// TestPaysOnARealNode reads a transfer's amount, block and fee. TestConformance pays through the engine.
 func TestPaysOnARealNode(t *testing.T) {
 	r := startRig(t)
 	before := r.account(chain.ConfirmationRule{})
@@ -241,7 +241,7 @@ func gasOf(r *rig, call chain.Call) uint64 {
 	return must.Get(r.node.Estimate(r.Context(), call))(r)
 }
 
-// TestL1Fee reads what a chain of the OP stack charges beside gas.
+// TestL1Fee reads the fee that a chain of the OP stack charges beside gas.
 func TestL1Fee(t *testing.T) {
 	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0,
 		0xf3} // returns its argument and the selector added
@@ -266,7 +266,7 @@ func TestL1Fee(t *testing.T) {
 	}
 }
 
-// TestReasons: what a contract reverted with is data.
+// TestReasons: the reason of a revert is data.
 func TestReasons(t *testing.T) {
 	word := func(n int) string { return fmt.Sprintf("%064x", n) }
 	of := func(signature string, words ...string) string {

@@ -76,7 +76,7 @@ var moneyPromises = []promise[*check]{
 		repause := func(from, to string) func(w) error {
 			return func(at w) error { return c.Repause(ctx, at.ID, from, to) }
 		}
-		// These write what they have read; a change is another's write that they have not seen, or one they have.
+		// read is a write of a wallet as its caller has read it, with these changes since.
 		read := func(write func(w) error, changes ...func(*w)) func(w) error {
 			return func(at w) error {
 				for _, change := range changes {
@@ -425,7 +425,7 @@ var moneyPromises = []promise[*check]{
 	}},
 }
 
-// A stage is a payment in a state, as the steps to it and beyond have it. What is moved goes to another wallet.
+// A stage is a payment in a state, as the steps to it and beyond have it. A moved one goes to another wallet.
 type stage struct {
 	prepared, moved, committed, bumped, final, adopted payment.Payment
 	proposed, begun                                    proposal.Proposal
