@@ -39,7 +39,6 @@ func (a *api) post(path, body string, headers ...string) answered {
 	return a.send("POST", path, body, headers...)
 }
 
-// pay sends the example's payment.
 func (a *api) pay() answered {
 	return a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`)
 }
@@ -66,14 +65,12 @@ func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, err
 	must.OK(a, a.payments.Finish(a.Context(), p))
 }
 
-// first returns the first payment.
 func (a *api) first() payment.Payment {
 	a.Helper()
 	hash := must.Get(chain.ParseHash(exampleHash))(a)
 	return must.Get(a.payments.PaymentByHash(a.Context(), hash))(a)
 }
 
-// keyID returns the id of a's key.
 func (a *api) keyID() string {
 	list, err := a.keys.List(a.Context(), a.merchant)
 	if err != nil || len(list) == 0 {
@@ -156,7 +153,6 @@ func decode(t *testing.T, b []byte) any {
 	return v
 }
 
-// describe returns openapi.yaml.
 func describe(t *testing.T) any {
 	var doc any
 	must.OK(t, yaml.Unmarshal(httpapi.Description, &doc))

@@ -128,7 +128,6 @@ func TestRecipientEntries(t *testing.T) { answers(t, newAPI, "POST /recipients %
 // key that may not read payments learns no address of them.
 func TestResembling(t *testing.T) { answers(t, newAPI, "%s") }
 
-// alike returns an address that resembles the others.
 func alike(n byte) string { return token.Address{0: 0xab, 1: 0xcd, 9: n, 18: 0x12, 19: 0x34}.String() }
 
 // resembles returns a warning of an address, or of one that is not told.
@@ -136,7 +135,6 @@ func resembles(of string) string {
 	return `"Resembles ` + of + `: the same first and last four digits. Compare all of them before you pay it."`
 }
 
-// unlisted is a history that cannot be read.
 type unlisted struct{}
 
 func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
@@ -170,7 +168,6 @@ func TestCreationsAreAnnounced(t *testing.T) {
 	}
 }
 
-// member reads one string of an answer's body.
 func (got answered) member(t *testing.T, name string) string {
 	t.Helper()
 	var body map[string]any

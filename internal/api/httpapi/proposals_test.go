@@ -26,7 +26,6 @@ func (a *api) begun() proposal.Proposal {
 	return to
 }
 
-// refusedRelease refuses the release of the proposal of order-2041.
 func (a *api) refusedRelease() {
 	p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
 	must.OK(a, a.payments.Amend(a.Context(), p, p.Refused(proposal.Refusal{Code: "insufficient_funds", Message: "No."}, a.now), store.Guard{}))

@@ -50,7 +50,6 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// concrete fills in a route's parameters.
 func concrete(path string) string {
 	return strings.NewReplacer("{tx_hash}", exampleHash, "{address}", alice, "{delivery_id}", "dlv_1", "{id}", "id_1").Replace(path)
 }
@@ -219,7 +218,6 @@ func TestNothingIsEchoed(t *testing.T) {
 	})
 }
 
-// anyKey takes every key for its merchant's.
 type anyKey struct{ merchant string }
 
 func (k anyKey) Authenticate(context.Context, string, time.Time) (apikey.Principal, error) {

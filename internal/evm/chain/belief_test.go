@@ -136,7 +136,7 @@ func TestView(t *testing.T) {
 	for _, balance := range []uint64{1, 9, 7} {
 		stubs = append(stubs, &stub{account: chain.Account{Balance: token.Units(balance)}})
 	}
-	if got, err := nodes(stubs...).View(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}); err != nil ||
+	if got, err := nodes(stubs...).View(t.Context(), nobody, nobody, latest); err != nil ||
 		got.Balance != token.Units(7) {
 		t.Errorf("%v, %v", got.Balance, err)
 	}

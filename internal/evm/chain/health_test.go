@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,67 +17,20 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A slow node answers each request after a while, and not at all after ten seconds, as ethrpc's do.
-type slow struct {
-	*stub
-	asked int
-	takes func(request int) time.Duration // by the number of the request, from 1 on
-}
-
 const usual = 20 * time.Millisecond
 
 func always(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// wait waits for the answer to a request.
-func (s *slow) wait(ctx context.Context) error {
-	s.asked++
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	select {
-	case <-time.After(s.takes(s.asked)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func slowly(all ...*stub) chain.Nodes { return nodes(all...).Watch(time.Now, time.After) }
 
-func (s *slow) Estimate(ctx context.Context, call chain.Call) (uint64, error) {
-	if err := s.wait(ctx); err != nil {
-		return 0, err
-	}
-	return s.stub.Estimate(ctx, call)
-}
-
-func (s *slow) Account(ctx context.Context, w, c token.Address, at chain.Head) (chain.Account, error) {
-	if err := s.wait(ctx); err != nil {
-		return chain.Account{}, err
-	}
-	return s.stub.Account(ctx, w, c, at)
-}
-
-func (s *slow) Send(ctx context.Context, raw []byte) chain.Reply {
-	if err := s.wait(ctx); err != nil {
-		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
-	}
-	return s.stub.Send(ctx, raw)
-}
-
-// slowly makes watched nodes a, b and so on.
-func slowly(all ...*slow) chain.Nodes {
-	nodes := make(chain.Nodes, len(all))
-	for i, s := range all {
-		s.name = string(rune('a' + i))
-		nodes[i] = s
-	}
-	return nodes.Watch(time.Now, time.After)
-}
-
-func asked(all ...*slow) (counts []int) {
+// asked is how many requests each node got.
+func asked(all ...*stub) string {
 	synctest.Wait() // for requests that nobody waits for
+	var counts []string
 	for _, s := range all {
-		counts = append(counts, s.asked)
+		counts = append(counts, fmt.Sprint(s.asked))
 	}
-	return counts
+	return strings.Join(counts, " ")
 }
 
 func took(do func()) time.Duration {
@@ -100,15 +54,13 @@ func TestOneNodeHangs(t *testing.T) {
 		for hangs := range 2 {
 			t.Run(fmt.Sprintf("%s, node %d", name, hangs), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					all := []*slow{{stub: &stub{}, takes: always(usual)}, {stub: &stub{}, takes: always(usual)}}
+					all := []*stub{{takes: always(usual)}, {takes: always(usual)}}
 					all[hangs].takes = takes
 					nodes := slowly(all...)
 					var times []time.Duration
 					for range 100 {
 						times = append(times, took(func() {
-							if _, err := nodes.Estimate(t.Context(), chain.Call{}); err != nil {
-								t.Error(err)
-							}
+							must.Get(nodes.Estimate(t.Context(), chain.Call{}))(t)
 							if reply := nodes.Deliver(t.Context(), []byte("x"), nil); reply.Class != chain.Accepted {
 								t.Error(reply)
 							}
@@ -125,15 +77,16 @@ func TestOneNodeHangs(t *testing.T) {
 }
 
 func TestHedge(t *testing.T) {
-	type slows = []*slow
-	in := func(milliseconds int, s *stub) *slow {
-		return &slow{stub: s, takes: always(time.Duration(milliseconds) * time.Millisecond)}
+	type slows = []*stub
+	in := func(milliseconds int, s stub) *stub {
+		s.takes = always(time.Duration(milliseconds) * time.Millisecond)
+		return &s
 	}
-	gas := func(gas uint64, milliseconds int) *slow { return in(milliseconds, &stub{gas: gas}) }
-	reverts := func(milliseconds int) *slow { return in(milliseconds, &stub{reverts: true}) }
-	hangs := func() *slow { return gas(0, 3_600_000) }
-	listed := func() *slow { return in(20, &stub{listed: true}) }
-	down := func() *slow { return in(20, &stub{down: true}) }
+	gas := func(gas uint64, milliseconds int) *stub { return in(milliseconds, stub{gas: gas}) }
+	reverts := func(milliseconds int) *stub { return in(milliseconds, stub{reverts: true}) }
+	hangs := func() *stub { return gas(0, 3_600_000) }
+	listed := func() *stub { return in(20, stub{listed: true}) }
+	down := func() *stub { return in(20, stub{down: true}) }
 	reverted, onList, nobody := chain.ErrReverted, chain.ErrListed, chain.ErrUnavailable
 	for _, test := range []struct {
 		why   string
@@ -141,32 +94,32 @@ func TestHedge(t *testing.T) {
 		gas   uint64
 		err   error
 		took  int64 // milliseconds
-		asked []int
+		asked string
 	}{
-		{"a node that answers in time is asked alone", slows{gas(1, 499), gas(2, 20)}, 1, nil, 499, []int{1, 0}},
-		{"another is asked when one hangs", slows{hangs(), gas(2, 20)}, 2, nil, 520, []int{1, 1}},
-		{"and a third", slows{hangs(), hangs(), gas(3, 20)}, 3, nil, 1520, []int{1, 1, 1}},
-		{"of three, two that are alike count, the higher one", slows{gas(60, 20), gas(119, 50), gas(0, 20)}, 119, nil, 50, []int{1, 1, 0}},
-		{"of a low one and another, the middle", slows{gas(30, 20), gas(71, 20), gas(70, 20)}, 70, nil, 40, []int{1, 1, 1}},
-		{"of an absurd one, the middle", slows{gas(90_000, 20), gas(71, 20), gas(70, 20)}, 71, nil, 40, []int{1, 1, 1}},
-		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, []int{1, 1, 1}},
-		{"two of three that revert wait a second", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, []int{1, 1, 1}},
-		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, []int{1, 1, 1}},
-		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, []int{1, 1}},
-		{"a revert of the hedge, and the first may pass", slows{gas(1, 3000), reverts(20)}, 1, nil, 3000, []int{1, 1}},
-		{"a revert of the first, and the hedge may pass", slows{reverts(600), gas(2, 3000)}, 2, nil, 3500, []int{1, 1}},
-		{"a revert asks the next at once", slows{reverts(20), gas(2, 20)}, 2, nil, 40, []int{1, 1}},
-		{"a revert counts when no other answers", slows{reverts(20), hangs()}, 0, reverted, 10_020, []int{1, 1}},
-		{"a node that is down is passed over", slows{down(), gas(2, 20)}, 2, nil, 40, []int{1, 1}},
-		{"a revert counts beside a node that is down", slows{down(), reverts(20)}, 0, reverted, 40, []int{1, 1}},
-		{"one list of three is not enough", slows{listed(), gas(2, 20), gas(2, 20)}, 2, nil, 40, []int{1, 1, 1}},
-		{"nor beside one that clears it and reverts", slows{listed(), reverts(20), down()}, 0, reverted, 40, []int{1, 1, 1}},
-		{"two are", slows{listed(), listed(), gas(0, 20)}, 0, onList, 20, []int{1, 1, 1}},
-		{"two are, beside one that clears it and reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, []int{1, 1, 1}},
-		{"and beside one that passes", slows{gas(2, 20), listed(), listed()}, 0, onList, 40, []int{1, 1, 1}},
-		{"and one where no other answers", slows{listed(), down(), down()}, 0, onList, 40, []int{1, 1, 1}},
-		{"and one of two", slows{listed(), gas(0, 20)}, 0, onList, 20, []int{1, 0}},
-		{"no answer is none", slows{hangs(), hangs()}, 0, nobody, 10_500, []int{1, 1}},
+		{"a node that answers in time is asked alone", slows{gas(1, 499), gas(2, 20)}, 1, nil, 499, "1 0"},
+		{"another is asked when one hangs", slows{hangs(), gas(2, 20)}, 2, nil, 520, "1 1"},
+		{"and a third", slows{hangs(), hangs(), gas(3, 20)}, 3, nil, 1520, "1 1 1"},
+		{"of three, two that are alike count, the higher one", slows{gas(60, 20), gas(119, 50), gas(0, 20)}, 119, nil, 50, "1 1 0"},
+		{"of a low one and another, the middle", slows{gas(30, 20), gas(71, 20), gas(70, 20)}, 70, nil, 40, "1 1 1"},
+		{"of an absurd one, the middle", slows{gas(90_000, 20), gas(71, 20), gas(70, 20)}, 71, nil, 40, "1 1 1"},
+		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, "1 1 1"},
+		{"two of three that revert wait a second", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, "1 1 1"},
+		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, "1 1 1"},
+		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, "1 1"},
+		{"a revert of the hedge, and the first may pass", slows{gas(1, 3000), reverts(20)}, 1, nil, 3000, "1 1"},
+		{"a revert of the first, and the hedge may pass", slows{reverts(600), gas(2, 3000)}, 2, nil, 3500, "1 1"},
+		{"a revert asks the next at once", slows{reverts(20), gas(2, 20)}, 2, nil, 40, "1 1"},
+		{"a revert counts when no other answers", slows{reverts(20), hangs()}, 0, reverted, 10_020, "1 1"},
+		{"a node that is down is passed over", slows{down(), gas(2, 20)}, 2, nil, 40, "1 1"},
+		{"a revert counts beside a node that is down", slows{down(), reverts(20)}, 0, reverted, 40, "1 1"},
+		{"one list of three is not enough", slows{listed(), gas(2, 20), gas(2, 20)}, 2, nil, 40, "1 1 1"},
+		{"nor beside one that clears it and reverts", slows{listed(), reverts(20), down()}, 0, reverted, 40, "1 1 1"},
+		{"two are", slows{listed(), listed(), gas(0, 20)}, 0, onList, 20, "1 1 1"},
+		{"two are, beside one that clears it and reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, "1 1 1"},
+		{"and beside one that passes", slows{gas(2, 20), listed(), listed()}, 0, onList, 40, "1 1 1"},
+		{"and one where no other answers", slows{listed(), down(), down()}, 0, onList, 40, "1 1 1"},
+		{"and one of two", slows{listed(), gas(0, 20)}, 0, onList, 20, "1 0"},
+		{"no answer is none", slows{hangs(), hangs()}, 0, nobody, 10_500, "1 1"},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -196,8 +149,8 @@ func TestWithin(t *testing.T) {
 		nodes := slowly(a, b, c)
 		for _, test := range []struct {
 			a     uint64
-			asked []int
-		}{{60, []int{1, 0, 0}}, {60_000, []int{2, 1, 0}}} {
+			asked string
+		}{{60, "1 0 0"}, {60_000, "2 1 0"}} {
 			a.gas = test.a
 			gas, err := nodes.Estimate(t.Context(), chain.Call{Within: 60})
 			if diff := cmp.Diff(test.asked, asked(a, b, c)); gas != 60 || err != nil || diff != "" {
@@ -215,8 +168,7 @@ func TestWithin(t *testing.T) {
 // node alone, and a failure is none. A round waits for slow nodes.
 func TestSlowestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(2 * time.Second)},
-			&slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
+		a, b := &stub{gas: 1, takes: always(2 * time.Second)}, &stub{gas: 2, takes: always(50 * time.Millisecond)}
 		nodes := slowly(a, b)
 		slowest := func(want ...time.Duration) {
 			t.Helper()
@@ -228,7 +180,7 @@ func TestSlowestAnswer(t *testing.T) {
 				t.Errorf("slowest (-want +got):\n%s", diff)
 			}
 		}
-		ask := func() { _, _ = nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}) }
+		ask := func() { _, _ = nodes.Views(t.Context(), nobody, nobody, latest) }
 		slowest(0, 0)
 		ask()
 		a.takes = always(100 * time.Millisecond)
@@ -243,11 +195,11 @@ func TestSlowestAnswer(t *testing.T) {
 // TestBreaker follows a node that stops answering and comes back.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(0)}, &slow{stub: &stub{gas: 2}, takes: always(0)}
+		a, b := &stub{gas: 1, takes: always(0)}, &stub{gas: 2, takes: always(0)}
 		nodes := slowly(a, b)
 		views := func(want string, wantErr error) {
 			t.Helper()
-			views, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+			views, err := nodes.Views(t.Context(), nobody, nobody, latest)
 			got := ""
 			for _, v := range views {
 				got += v.Node.String()
@@ -318,13 +270,13 @@ func TestBreaker(t *testing.T) {
 // TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
 // that answers badly is counted once.
 func TestFasterByFar(t *testing.T) {
-	for why, a := range map[string]*slow{
-		"it hangs":         {stub: &stub{}, takes: always(time.Hour)},
-		"it answers badly": {stub: &stub{down: true}, takes: always(usual)},
+	for why, a := range map[string]*stub{
+		"it hangs":         {takes: always(time.Hour)},
+		"it answers badly": {down: true, takes: always(usual)},
 	} {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := slowly(a, &slow{stub: &stub{gas: 2}, takes: always(0)})
+				nodes := slowly(a, &stub{gas: 2, takes: always(0)})
 				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
 					t.Errorf("%d, %v", gas, err)
 				}
@@ -339,7 +291,7 @@ func TestFasterByFar(t *testing.T) {
 // TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
 func TestNoTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		a, b := &stub{takes: always(time.Hour)}, &stub{takes: always(usual)}
 		nodes := slowly(a, b)
 		ctx, cancel := context.WithTimeout(t.Context(), usual)
 		defer cancel()
@@ -347,14 +299,14 @@ func TestNoTimeLeft(t *testing.T) {
 			if _, err := nodes.Estimate(ctx, chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("an estimate: %v", err)
 			}
-			if _, err := nodes.Latest(ctx, token.Address{}, token.Address{}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := nodes.Latest(ctx, nobody, nobody); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a view: %v", err)
 			}
 		}
 		if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
 			t.Errorf("health (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]int{1, 0}, asked(a, b)); diff != "" {
+		if diff := cmp.Diff("1 0", asked(a, b)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	})
@@ -370,7 +322,7 @@ func TestSend(t *testing.T) {
 		asks  int
 	}{{"beside another", false, 30 * time.Second, 3}, {"alone", true, 50 * time.Second, 5}} {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+			a, b := &stub{takes: always(time.Hour)}, &stub{takes: always(usual)}
 			nodes := slowly(a, b)
 			if test.alone {
 				nodes = nodes[:1]
@@ -397,11 +349,11 @@ func TestSend(t *testing.T) {
 // TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while, however good they are.
 func TestALateAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late, good := &deaf{stub: &stub{}}, &slow{stub: &stub{}, takes: always(usual)}
-		nodes := chain.Nodes{late, good}.Watch(time.Now, time.After)
+		late, good := &stub{deaf: true, takes: always(9 * time.Second)}, &stub{takes: always(usual)}
+		nodes := slowly(late, good)
 		for range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			views := must.Get(nodes.Latest(ctx, token.Address{}, token.Address{}))(t)
+			views := must.Get(nodes.Latest(ctx, nobody, nobody))(t)
 			if cancel(); len(views) != 1 {
 				t.Errorf("%d answers count", len(views))
 			}
@@ -412,23 +364,11 @@ func TestALateAnswerCounts(t *testing.T) {
 	})
 }
 
-// A deaf node takes nine seconds for its answers, whatever the caller's time.
-type deaf struct {
-	*stub
-	asked int
-}
-
-func (d *deaf) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
-	d.asked++
-	time.Sleep(9 * time.Second)
-	return chain.Account{}, nil
-}
-
 // TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most. Now
 // and then one makes its request nevertheless: nodes may answer later than that.
 func TestDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		takes := func(d time.Duration) *slow { return &slow{stub: &stub{}, takes: always(d)} }
+		takes := func(d time.Duration) *stub { return &stub{takes: always(d)} }
 		one, two := takes(time.Hour), takes(time.Hour)
 		dead, half := slowly(one, two), slowly(takes(time.Hour), takes(usual))
 		for range 8 {

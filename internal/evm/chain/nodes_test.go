@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -19,10 +20,9 @@ func TestReceipts(t *testing.T) {
 	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
 	log := chain.Log{Topics: []chain.Hash{{7}}}
 	node := func(change func(*stub)) *stub {
-		s := &stub{
-			account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
-			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9, Logs: []chain.Log{log}}},
-		}
+		s := &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
+			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9,
+				Logs: []chain.Log{log}}}}
 		change(s)
 		return s
 	}
@@ -31,7 +31,8 @@ func TestReceipts(t *testing.T) {
 	null := func(s *stub) { s.receipts = nil }
 	empty := func(s *stub) { s.receipts, s.blocks = nil, nil }
 	down := func(s *stub) { s.down = true }
-	says := func(change func(*chain.Receipt)) func(*stub) {
+	type receipt = chain.Receipt
+	says := func(change func(*receipt)) func(*stub) {
 		return func(s *stub) { change(&s.receipts[0]) }
 	}
 	type stubs = []func(*stub)
@@ -58,18 +59,18 @@ func TestReceipts(t *testing.T) {
 		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
 			"a: another block"},
 		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
-		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
-		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
-		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
+		{"no logs on one", stubs{says(func(r *receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
+		{"more logs on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
+		{"another log on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
 			"b: status 1, 1 logs"},
-		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
-		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
-		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
-		{"an unknown use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed = 0 })}, "ab", true, ""},
-		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
-		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "a", true, "block 4"},
-		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},
-		{"no logs on the first of three", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good, good}, "bc", true, "a: status 1, 0 logs"},
+		{"a log twice on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
+		{"another status", stubs{good, good, says(func(r *receipt) { r.Succeeded = false })}, "ab", true, "c: status 0"},
+		{"another use of gas", stubs{good, says(func(r *receipt) { r.GasUsed++ })}, "a", true, "10 gas"},
+		{"an unknown use of gas", stubs{good, says(func(r *receipt) { r.GasUsed = 0 })}, "ab", true, ""},
+		{"another block in the receipt", stubs{good, says(func(r *receipt) { r.BlockHash = fork })}, "a", true, fork.String()},
+		{"another number in the receipt", stubs{good, says(func(r *receipt) { r.Block = 4 })}, "a", true, "block 4"},
+		{"another transaction's receipt", stubs{good, says(func(r *receipt) { r.Tx = chain.Hash{3} })}, "a", true, "b: no receipt"},
+		{"no logs on the first of three", stubs{says(func(r *receipt) { r.Logs = nil }), good, good}, "bc", true, "a: status 1, 0 logs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := make([]*stub, len(test.nodes))
@@ -102,10 +103,10 @@ func TestBlocksAreAskedForOnce(t *testing.T) {
 	node := &stub{receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: chain.Hash{5}}}, blocks: map[uint64]chain.Hash{5: {5}},
 		account: chain.Account{Head: chain.Head{Number: 9, Final: 5}}}
 	agreed := func(heads chain.Heads) (agreed bool) {
-		views := must.Get(heads.Views(t.Context(), token.Address{}, token.Address{}))(t)
+		views := must.Get(heads.Views(t.Context(), nobody, nobody))(t)
 		return len(must.Get(views.Receipts(t.Context(), []chain.Hash{tx}))(t).Agreed) == 1
 	}
-	heads := nodes(node).Heads(t.Context(), chain.ConfirmationRule{})
+	heads := nodes(node).Heads(t.Context(), latest)
 	node.lost = 1
 	if agreed(heads) || !agreed(heads) {
 		t.Error("an answer that fails is kept, or it is not asked for again")
@@ -119,7 +120,7 @@ func TestBlocksAreAskedForOnce(t *testing.T) {
 		})
 	}
 	wallets.Wait()
-	if agreed(nodes(node).Heads(t.Context(), chain.ConfirmationRule{})); !slices.Equal(node.numbers, []uint64{5, 5, 5}) {
+	if agreed(nodes(node).Heads(t.Context(), latest)); !slices.Equal(node.numbers, []uint64{5, 5, 5}) {
 		t.Errorf("it is asked for blocks %v", node.numbers)
 	}
 }
@@ -312,10 +313,10 @@ func TestReceded(t *testing.T) {
 	a, b := &stub{name: "a"}, &stub{name: "a"}
 	a.account.Final, b.account.Final = 20, 18
 	nodes := chain.Nodes{a, b}
-	earlier := nodes.Heads(t.Context(), chain.ConfirmationRule{})
+	earlier := nodes.Heads(t.Context(), latest)
 	receded := func(want ...string) {
 		t.Helper()
-		if got := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier); !slices.Equal(got, want) {
+		if got := nodes.Heads(t.Context(), latest).Receded(earlier); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
@@ -326,7 +327,7 @@ func TestReceded(t *testing.T) {
 	receded("a")
 	a.down = true
 	receded()
-	if names, ok := nodes.Heads(t.Context(), chain.ConfirmationRule{}).Silent(); !ok || !slices.Equal(names, []string{"a"}) {
+	if names, ok := nodes.Heads(t.Context(), latest).Silent(); !ok || !slices.Equal(names, []string{"a"}) {
 		t.Errorf("silent are %v", names)
 	}
 }
@@ -412,7 +413,7 @@ func TestStanding(t *testing.T) {
 		{chain.Block{}, []*stub{ours(7), node(9, 7, 0xf0)}, chain.Standing{}},
 	} {
 		t.Run(fmt.Sprint(len(test.nodes)), func(t *testing.T) {
-			heads := nodes(test.nodes...).Heads(t.Context(), chain.ConfirmationRule{})
+			heads := nodes(test.nodes...).Heads(t.Context(), latest)
 			if got := heads.Standing(t.Context(), test.of); got != test.want {
 				t.Errorf("of %v: %+v, want %+v", test.of, got, test.want)
 			}
@@ -421,4 +422,176 @@ func TestStanding(t *testing.T) {
 			}
 		})
 	}
+}
+
+var (
+	errDown = errors.New("connection refused")
+	nobody  token.Address          // of whom a node is asked
+	latest  chain.ConfirmationRule // whose blocks are final at once
+)
+
+// A stub is a node with scripted answers.
+type stub struct {
+	name     string
+	down     bool
+	half     bool // receipts come with an error
+	reverts  bool
+	listed   bool
+	gas      uint64
+	greed    uint64 // its tip by its other prices; 9: none
+	account  chain.Account
+	receipts []chain.Receipt
+	blocks   map[uint64]chain.Hash
+	atNonce  chain.Hash
+	settled  uint64                 // the count at the final block
+	replies  map[string]chain.Reply // by the raw bytes; all others are accepted
+	generous bool                   // it gives receipts that nobody asked for
+	numbers  []uint64               // of the blocks whose hashes it was asked for
+	sent     []string
+
+	transfers []chain.LoggedTransfer
+	txs       []chain.MinedTx
+	lost      int // requests for transactions, or block hashes, that get no answer
+
+	takes func(request int) time.Duration // for fees, estimates, accounts and bytes, by the number of the request, from 1 on
+	asked int                             // such requests
+	deaf  bool                            // it takes so long whatever the caller's time
+}
+
+func (s *stub) String() string { return s.name }
+
+func (s *stub) err() error {
+	if s.down {
+		return errDown
+	}
+	return nil
+}
+
+// wait waits for the answer to a request, for ten seconds at most, as ethrpc does.
+func (s *stub) wait(ctx context.Context) error {
+	if s.takes == nil {
+		return s.err()
+	}
+	s.asked++
+	if s.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	select {
+	case <-time.After(s.takes(s.asked)):
+		return s.err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *stub) Fees(ctx context.Context) (chain.Market, error) {
+	err := s.wait(ctx)
+	price := token.Units(s.gas)
+	return chain.Market{BaseFee: price, Tip: price.ScaleUp(max(s.greed, 1)%9, 1), L1Fee: price}, err
+}
+
+func (s *stub) Estimate(ctx context.Context, _ chain.Call) (uint64, error) {
+	switch err := s.wait(ctx); {
+	case err != nil:
+		return 0, err
+	case s.listed:
+		return 0, chain.ErrListed
+	case s.reverts:
+		return 0, chain.ErrReverted
+	}
+	return s.gas, nil
+}
+
+func (s *stub) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return s.account.Head, s.err()
+}
+
+func (s *stub) Account(ctx context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
+	err := s.wait(ctx)
+	if head != s.account.Head {
+		return chain.Account{}, errors.New("asked at another node's head")
+	}
+	return s.account, err
+}
+
+func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	var found []chain.Receipt
+	for _, r := range s.receipts {
+		if s.generous || slices.Contains(hashes, r.Tx) {
+			found = append(found, r)
+		}
+	}
+	if s.half {
+		return found, errors.New("one element failed")
+	}
+	return found, s.err()
+}
+
+func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
+	s.numbers = append(s.numbers, numbers...)
+	if s.lost > 0 {
+		s.lost--
+		return nil, errDown
+	}
+	if s.down {
+		return nil, errDown
+	}
+	hashes := make([]chain.Hash, len(numbers))
+	for i, n := range numbers {
+		hashes[i] = s.blocks[n]
+	}
+	return hashes, nil
+}
+
+// BlockTime gives two blocks of a second: 10 for the blocks 0 and 1, 11 for the next.
+func (s *stub) BlockTime(_ context.Context, number uint64) (time.Time, error) {
+	return time.Unix(10+int64(number+s.gas)/2, 0).UTC(), s.err()
+}
+
+func (s *stub) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {
+	if block != s.account.Final {
+		return 0, errors.New("asked for a block that the node does not call final")
+	}
+	return s.settled, s.err()
+}
+
+func (s *stub) TxAtNonce(_ context.Context, _ token.Address, _, final uint64) (chain.Hash, error) {
+	if final != s.account.Final {
+		return chain.Hash{}, errors.New("asked with another node's final block")
+	}
+	return s.atNonce, s.err()
+}
+
+func (s *stub) Transfers(context.Context, token.Address, []token.Address, uint64, uint64) ([]chain.LoggedTransfer, error) {
+	return s.transfers, s.err()
+}
+
+func (s *stub) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) {
+	if s.lost > 0 {
+		s.lost--
+		return nil, errDown
+	}
+	return s.txs, s.err()
+}
+
+func (s *stub) Send(ctx context.Context, raw []byte) chain.Reply {
+	s.sent = append(s.sent, string(raw))
+	if err := s.wait(ctx); err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	if r, ok := s.replies[string(raw)]; ok {
+		return r
+	}
+	return chain.Reply{Class: chain.Accepted}
+}
+
+func nodes(stubs ...*stub) chain.Nodes {
+	all := make(chain.Nodes, len(stubs))
+	for i, s := range stubs {
+		s.name = string(rune('a' + i))
+		all[i] = s
+	}
+	return all
 }

@@ -3,10 +3,12 @@ package ethrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -44,12 +46,10 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 	return r
 }
 
-// pay signs a transfer of units at nonce.
 func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 	r.Helper()
-	return r.sign(nonce, chain.Tx{
-		ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees,
-	})
+	return r.sign(nonce, chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract,
+		Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees})
 }
 
 func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
@@ -75,7 +75,7 @@ func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	return must.Get(r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head))(r)
 }
 
-// TestPaysOnARealNode reads beyond TestConformance, which pays through the engine: the amount moved, its time, and its fee.
+// TestPaysOnARealNode reads a transfer's amount, block and fee. TestConformance pays through the engine.
 func TestPaysOnARealNode(t *testing.T) {
 	r := startRig(t)
 	before := r.account(chain.ConfirmationRule{})
@@ -241,7 +241,7 @@ func gasOf(r *rig, call chain.Call) uint64 {
 	return must.Get(r.node.Estimate(r.Context(), call))(r)
 }
 
-// TestL1Fee reads the fee that a chain of the OP stack takes beside gas.
+// TestL1Fee reads the fee that a chain of the OP stack charges beside gas.
 func TestL1Fee(t *testing.T) {
 	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0,
 		0xf3} // returns its argument and the selector added
@@ -263,5 +263,84 @@ func TestL1Fee(t *testing.T) {
 				t.Errorf("Fees of a chain without an L1 fee = %+v, %v", market, err)
 			}
 		})
+	}
+}
+
+// TestReasons: the reason of a revert is data.
+func TestReasons(t *testing.T) {
+	word := func(n int) string { return fmt.Sprintf("%064x", n) }
+	of := func(signature string, words ...string) string {
+		return fmt.Sprintf("%x", crypto.Keccak256([]byte(signature))[:4]) + strings.Join(words, "")
+	}
+	text := func(s string) string {
+		return of("Error(string)", word(32), word(len(s)), fmt.Sprintf("%x", s), strings.Repeat("00", (32-len(s)%32)%32))
+	}
+	refused := func(inner string) string {
+		return of("Refused(uint256,bytes)", word(3), word(64), word(len(inner)/2), inner)
+	}
+	for data, want := range map[string]string{
+		text("Blacklistable: account is blacklisted"):                    "Blacklistable: account is blacklisted",
+		text("a \"quote\"\nand ☂"):                                       "a 'quote'?and ?",
+		text(strings.Repeat("x", 5000)):                                  strings.Repeat("x", 130),
+		of("Error(string)", word(32), word(6), "41"):                     "", // cut short
+		of("Error(string)", strings.Repeat("f", 64), word(6)):            "",
+		of("Error(string)", word(32), strings.Repeat("f", 64)):           "",
+		of("Panic(uint256)", word(0x11)):                                 "panic 0x11",
+		of("ERC20InsufficientBalance(address,uint256,uint256)", word(1)): "ERC20InsufficientBalance",
+		of("EnforcedPause()"):                                            "EnforcedPause",
+		"deadbeef":                                                       "error 0xdeadbeef",
+		"dead":                                                           "",
+		refused(text("ERC20: transfer amount exceeds balance")):          "payment 3: ERC20: transfer amount exceeds balance",
+		refused(""):                 "payment 3",
+		refused(refused(text("x"))): "payment 3: payment 3: x",
+	} {
+		s := serve(t, map[string]func(request) raw{"eth_call": func(r request) raw {
+			if r.arg(1) == "0x8" { // the state after the block before: another transaction paused the token
+				return result(`"0x"`)
+			}
+			return raw(`"error":{"code":3,"message":"execution reverted","data":"0x` + data + `"}`)
+		}})
+		if got := (chain.Nodes{open(t, s.URL)}).Reason(t.Context(), chain.Call{From: account, To: contract}, 9); got != want {
+			t.Errorf("%.80s: %q, want %q", data, got, want)
+		}
+	}
+	both := serve(t, map[string]func(request) raw{"eth_call": func(r request) raw {
+		return failure("-32000", "execution reverted: at "+r.arg(1))
+	}})
+	if got := (chain.Nodes{open(t, both.URL)}).Reason(t.Context(), chain.Call{From: account, To: contract}, 9); got != "at 0x8" {
+		t.Errorf("before and after the block: %q, want the reason before it", got)
+	}
+	for answer, want := range map[raw]string{
+		failure("-32000", "execution reverted: Pausable: paused"): "Pausable: paused",
+		failure("-32000", "missing trie node"):                    "",
+		failure("-32000", "out of gas"):                           "",
+		result(`"0x01"`):                                          "",
+		"":                                                        "",
+	} {
+		second := open(t, serve(t, map[string]func(request) raw{"eth_call": always(failure("-32000", "execution reverted: second"))}).URL)
+		first := open(t, serve(t, map[string]func(request) raw{"eth_call": always(answer)}).URL)
+		if want == "" {
+			want = "second"
+		}
+		if got := (chain.Nodes{first, second}).Reason(t.Context(), chain.Call{From: account, To: contract}, 9); got != want {
+			t.Errorf("%s: %q, want %q", answer, got, want)
+		}
+	}
+}
+
+// TestAReasonOnARealNode: the token reverts only at a gas price, so that no estimate shows it.
+func TestAReasonOnARealNode(t *testing.T) {
+	r := startRig(t)
+	p := r.pay(0, devnet.RevertRecipient, 5)
+	r.send(p, chain.Accepted)
+	r.mine()
+	read := must.Get(r.node.Receipts(t.Context(), []chain.Hash{p.Hash}))(t)
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(devnet.RevertRecipient, token.Units(5)),
+		Within: 100_000, Fees: r.fees}
+	if len(read) != 1 || read[0].Succeeded {
+		t.Fatalf("%+v", read)
+	}
+	if got := (chain.Nodes{r.node}).Reason(t.Context(), call, read[0].Block); got != "TestToken: reverts when mined" {
+		t.Errorf("reason %q", got)
 	}
 }

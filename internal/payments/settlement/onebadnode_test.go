@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
+	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
 // A bad node gives the answers of another one, changed. Nil changes nothing.
@@ -33,42 +34,23 @@ type bad struct {
 	takes   time.Duration
 }
 
-// wait waits for an answer of the node, at most as long as ethrpc does.
-func (b bad) wait(ctx context.Context) error {
-	if b.takes == 0 {
-		return nil
-	}
+// around has an answer of the node take its time, at most as long as ethrpc waits.
+func (b bad) around(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
 	select {
 	case <-time.After(min(b.takes, 10*second)):
 		if b.takes > 10*second {
 			return context.DeadlineExceeded
 		}
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (b bad) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
-	if err := b.wait(ctx); err != nil {
-		return 0, err
-	}
-	return b.Node.Count(ctx, w, block)
-}
-
-func (b bad) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
-	if err := b.wait(ctx); err != nil {
-		return nil, err
-	}
-	return b.Node.BlockHashes(ctx, numbers)
+	apply(ctx)
+	return nil
 }
 
 func (b bad) String() string { return b.name }
 
 func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
-	if err := b.wait(ctx); err != nil {
-		return chain.Head{}, err
-	}
 	h, err := b.Node.Head(ctx, r)
 	if b.head != nil {
 		b.head(&h)
@@ -77,9 +59,6 @@ func (b bad) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, er
 }
 
 func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
-	if err := b.wait(ctx); err != nil {
-		return chain.Account{}, err
-	}
 	a, err := b.Node.Account(ctx, w, c, h)
 	if b.deaf {
 		err = chain.ErrRejected
@@ -112,9 +91,6 @@ func (b bad) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.Min
 }
 
 func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
-	if err := b.wait(ctx); err != nil {
-		return nil, err
-	}
 	receipts, err := b.Node.Receipts(ctx, hashes)
 	for i := range receipts {
 		if b.receipt != nil {
@@ -129,14 +105,14 @@ func (b bad) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt
 
 // three gives the settler two honest nodes with a bad one between them, and returns its log.
 func (w *world) three(b bad) *bytes.Buffer {
-	now, after := w.Now, never
-	if b.takes > 0 {
-		now, after = time.Now, time.After
-	}
 	if w.peer == nil {
 		w.second()
 	}
+	now, after := w.Now, never
 	b.Node, b.name = w.peer, "bad"
+	if b.takes > 0 {
+		now, after, b.Node = time.Now, time.After, interpose.Node{Node: w.peer, Around: b.around}
+	}
 	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, b, bad{Node: w.peer, name: "c"}}.Watch(now, after)
 	log := new(bytes.Buffer)
 	w.settler.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -353,9 +329,7 @@ func TestOneNodeContradicts(t *testing.T) {
 			if got := must.Get(w.round())(t); got.Undecided != 1 && name != "no logs" || got.Confirmed > 0 {
 				t.Errorf("%s, %s: a round alone: %+v", kind, name, got)
 			}
-			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(50*second))
-			report := must.Get(w.settler.Run(ctx, "run"))(t)
-			cancel()
+			report := must.Get(w.run(50 * second))(t)
 			waits := name != "no logs" && (kind == "failed" || kind == "a recovery's no-op") // their receipts have none
 			if ended := len(w.pending()) == 0; ended == waits || (report.Confirmed == 1) != (kind == "paid") ||
 				len(w.waits) > 1 && ended {
@@ -430,18 +404,14 @@ func TestOneSlowNode(t *testing.T) {
 			w.settler.Now, w.settler.Wait = time.Now, settlement.Sleep
 			began := time.Now()
 			for minutes := 0; len(w.pending()) > 0 && minutes < 5; minutes++ {
-				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
-				_, _ = w.settler.Run(ctx, "run") // it may end with its time
-				cancel()
+				_, _ = w.run(55 * second) // it may end with its time
 			}
 			took := time.Since(began)
 			if state := w.stored(p).State; !state.Final() || took > test.within {
 				t.Errorf("slow by %s, fails %t: %s after %s", test.takes, test.fails, state, took)
 			}
 			for range 4 {
-				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(55*second))
-				_, _ = w.settler.Run(ctx, "run")
-				cancel()
+				_, _ = w.run(55 * second)
 				time.Sleep(20 * second)
 			}
 			if silent := len(must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t).Silent) > 0; silent {

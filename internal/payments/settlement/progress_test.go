@@ -3,6 +3,7 @@ package settlement_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,31 +12,25 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
 // one makes a run of one round, and returns the progress of a payment after it.
 func (w *world) one(p payment.Payment) payment.Progress {
-	ctx, cancel := context.WithDeadline(w.T.Context(), w.Now().Add(10*second))
-	defer cancel()
-	_, err := w.settler.Run(ctx, fmt.Sprint("run", w.Times["Claim"]))
-	w.Must(err)
+	must.Get(w.run(10 * second))(w.T)
 	if is := w.record().ProgressOf(w.stored(p)); is != nil {
 		return *is
 	}
 	return "none"
 }
 
-// paying commits a payment and has it mined in block 5.
 func paying(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 
-// retried stores another attempt at a payment.
 func (w *world) retried(p payment.Payment, again func(chain.Signed, chain.Tx, time.Time) (payment.Payment, error)) payment.Payment {
 	tx := chain.Noop(1, payer, p.Tx.Fees) // no test here reads its bytes
-	signed, err := w.Quiet().Sign(w.T.Context(), tx, p.Nonce)
-	w.Must(err)
-	p, err = again(signed, tx, w.Now())
-	w.Must(err)
+	signed := must.Get(w.Quiet().Sign(w.T.Context(), tx, p.Nonce))(w.T)
+	p = must.Get(again(signed, tx, w.Now()))(w.T)
 	w.Must(w.Tables.AddAttempt(w.T.Context(), p))
 	return p
 }
@@ -140,9 +135,7 @@ func TestMinedIsPublished(t *testing.T) {
 				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
 				w.mined = uint64(n + 1)
 			}
-			ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(40*second))
-			defer cancel()
-			_, err := w.settler.Run(ctx, "run")
+			_, err := w.run(40 * second)
 			if err != nil || w.Times["Named"] != test.asked || w.Times["Publish"] != test.sent || w.Times["Claim"] < 3 {
 				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)
 			}
@@ -186,8 +179,7 @@ func TestMinedForNobody(t *testing.T) {
 	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
 	for _, merchant := range []string{payment.Operator, ""} {
 		p := w.prepareFor(merchant, "a", minute)
-		_, err := w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now()))
-		w.Must(err)
+		must.Get(w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now())))(w.T)
 		p = w.unreleased(p, minute)
 		w.paid(p, p.TxHash)
 	}
@@ -216,5 +208,56 @@ func TestCancelledIsNotMined(t *testing.T) {
 	w.commit("a", minute)
 	if is := w.one(first(w)); is == payment.ProgressMined || len(w.events) > 0 {
 		t.Errorf("it is %s, events %v", is, w.events)
+	}
+}
+
+// TestMinedIsNotReadAgain: from which nonces a run of four rounds reads. Nonces 0 and 1 are
+// mined in block 5, 2 is not, and block 4 is final. It happens before the third round. TestMinedIsRemembered shows that
+// what is remembered ends nothing.
+func TestMinedIsNotReadAgain(t *testing.T) {
+	nothing := func(*world) {}
+	broken := func(call string) func(*world) {
+		return func(w *world) {
+			w.Script[fmt.Sprint(call, "#", w.Times[call]+1)] = func(*world) error { return porttest.ErrBroken }
+		}
+	}
+	for _, test := range []struct {
+		name            string
+		before, happens func(*world)
+		want            []string
+	}{
+		{"the final block moves", nothing, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
+		{"another run has claimed it since", nothing, func(w *world) {
+			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now(), nil)
+		}, []string{"0", "2", "0", "2"}},
+		{"a re-organisation", nothing, func(w *world) { w.mined = 1 }, []string{"0", "2", "2", "0", "1"}},
+		{"an item is damaged since", func(w *world) { w.mined = 3 }, func(w *world) {
+			w.mined = 2
+			w.Tables.SpoilPendingTx(id, 0)
+		}, []string{"0", "3", "3", "0", "0"}},
+		{"the nodes are in doubt", nothing, broken("BlockHashes"), []string{"0", "2", "2", "0", "0"}},
+		{"what is known could not be stored", broken("SetCompared"), nothing, []string{"0", "0", "2", "2"}},
+		{"a mined nonce is still reserved", func(w *world) {
+			w.unreleased(w.reserve("d", 0), 0)
+			w.mined = 4
+		}, nothing, []string{"0", "0", "0", "0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, script{"Wallets#3": func(w *world) error { test.happens(w); return nil }})
+			w.final = 4
+			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
+			a, b := w.commit("a", minute), w.commit("b", minute)
+			w.commit("c", minute)
+			w.paid(a, a.TxHash)
+			w.paid(b, b.TxHash)
+			test.before(w)
+			_, _ = w.run(45 * second)
+			if !slices.Equal(w.from, test.want) {
+				t.Errorf("read from %v, want %v, after %v", w.from, test.want, w.Calls)
+			}
+			if ended := w.stored(a).State == payment.Confirmed; ended != (w.final == 5) {
+				t.Errorf("a payment in block 5 has ended: %v, and block %d is final", ended, w.final)
+			}
+		})
 	}
 }

@@ -146,22 +146,19 @@ func TestReportsAddUp(t *testing.T) {
 	fund := func(n byte, gap uint64) settlement.Funds {
 		return settlement.Funds{Address: token.Address{n}, Gap: gap}
 	}
-	one := settlement.Report{
-		Busy: true, Resting: 30, Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 7, Unreadable: 8, Unruled: 1,
-		Suspect: 9, Undecided: 10, Paused: 11, Unfilled: 12, Funding: []uint64{13}, Pending: 14, Oldest: 15, ToFinal: []time.Duration{16},
-		Spent: []settlement.Spent{{Noop: true}}, Wallets: []settlement.Funds{fund(1, 1), fund(2, 2)},
-	}
-	other := settlement.Report{
-		ClaimedElsewhere: true, Confirmed: 100, Failed: 100, Reservations: 100, Noops: 100, Bumps: 100, Resent: 100, Refused: 100,
-		Unreadable: 100, Suspect: 100, Undecided: 100, Paused: 4, Unfilled: 100, Funding: []uint64{100}, Pending: 100, Oldest: 10,
-		ToFinal: []time.Duration{100}, Spent: []settlement.Spent{{}}, Wallets: []settlement.Funds{fund(1, 3)},
-	}
-	added := settlement.Report{
-		Busy: true, Resting: 30, ClaimedElsewhere: true, Confirmed: 101, Failed: 102, Reservations: 103, Noops: 104, Bumps: 105, Resent: 106,
-		Refused: 107, Unreadable: 108, Unruled: 1, Suspect: 109, Undecided: 110, Paused: 15, Unfilled: 112, Funding: []uint64{13, 100},
-		Pending: 114, Oldest: 15, ToFinal: []time.Duration{16, 100}, Spent: []settlement.Spent{{Noop: true}, {}},
-		Wallets: []settlement.Funds{fund(1, 1), fund(2, 2), fund(1, 3)},
-	}
+	one := settlement.Report{Busy: true, Resting: 30, Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5,
+		Resent: 6, Refused: 7, Unreadable: 8, Unruled: 1, Suspect: 9, Undecided: 10, Paused: 11, Unfilled: 12,
+		Funding: []uint64{13}, Pending: 14, Oldest: 15, ToFinal: []time.Duration{16},
+		Spent: []settlement.Spent{{Noop: true}}, Wallets: []settlement.Funds{fund(1, 1), fund(2, 2)}}
+	other := settlement.Report{ClaimedElsewhere: true, Confirmed: 100, Failed: 100, Reservations: 100, Noops: 100,
+		Bumps: 100, Resent: 100, Refused: 100, Unreadable: 100, Suspect: 100, Undecided: 100, Paused: 4, Unfilled: 100,
+		Funding: []uint64{100}, Pending: 100, Oldest: 10, ToFinal: []time.Duration{100}, Spent: []settlement.Spent{{}},
+		Wallets: []settlement.Funds{fund(1, 3)}}
+	added := settlement.Report{Busy: true, Resting: 30, ClaimedElsewhere: true, Confirmed: 101, Failed: 102,
+		Reservations: 103, Noops: 104, Bumps: 105, Resent: 106, Refused: 107, Unreadable: 108, Unruled: 1, Suspect: 109,
+		Undecided: 110, Paused: 15, Unfilled: 112, Funding: []uint64{13, 100}, Pending: 114, Oldest: 15,
+		ToFinal: []time.Duration{16, 100}, Spent: []settlement.Spent{{Noop: true}, {}},
+		Wallets: []settlement.Funds{fund(1, 1), fund(2, 2), fund(1, 3)}}
 	followed := added // one by other
 	followed.Busy, followed.Resting, followed.Unreadable, followed.Unruled, followed.Undecided, followed.Pending = false, 0, 100, 0, 100, 100
 	followed.Paused = 11 // later rounds skip a wallet that is paused and idle
@@ -195,7 +192,6 @@ func TestReportsAddUp(t *testing.T) {
 	}
 }
 
-// drain stops new payments from the wallet.
 func (w *world) drain() {
 	w.Must(w.Tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.Now()))
 }

@@ -32,7 +32,6 @@ const (
 // stranger is a transaction that is not ours, and nothing a no-op of ours.
 var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
 
-// again is a script in which a call fails with err.
 func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
@@ -47,7 +46,6 @@ type situation struct {
 	err    error
 }
 
-// situations are the rows of TestRounds and TestFaults.
 func situations() []situation {
 	type report = settlement.Report
 	const held, over = 2 * minute, 4 * minute // ages at which a round finishes a reservation, bumps an attempt
@@ -94,8 +92,7 @@ func situations() []situation {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
 	}
 	confirm := func(w *world) {
-		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.Now())
-		w.Must(err)
+		p := must.Get(made(w).Confirm(w.receipts[made(w).TxHash], w.Now()))(w.T)
 		w.Must(w.Tables.Finish(ctx, p))
 	}
 	settled := func(w *world) {
@@ -182,8 +179,7 @@ func situations() []situation {
 				p := w.commit("a", 2*over)
 				tx := p.Tx
 				tx.Gas = 50
-				p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over))
-				w.Must(err)
+				p = must.Get(p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now().Add(-over)))(w.T)
 				w.Must(w.Tables.AddAttempt(ctx, p))
 				w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
 				return nil
@@ -336,9 +332,7 @@ func TestRounds(t *testing.T) {
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(settlement.Spent{})); diff != "" {
 				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.Calls)
 			}
-			for call := range w.Script {
-				t.Errorf("%s was not called: %v", call, w.Calls)
-			}
+			w.scripted()
 		})
 	}
 }

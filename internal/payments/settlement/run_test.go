@@ -1,11 +1,14 @@
 package settlement_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,13 +64,7 @@ func TestRun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.script)
 			test.before(w)
-			ctx := t.Context()
-			if test.left > 0 {
-				deadline, cancel := context.WithDeadline(ctx, w.Now().Add(test.left))
-				defer cancel()
-				ctx = deadline
-			}
-			report, err := w.settler.Run(ctx, "run")
+			report, err := w.run(test.left)
 			if !errors.Is(err, test.err) || report.Confirmed != test.confirmed {
 				t.Errorf("%d confirmed, %v, want %d, %v", report.Confirmed, err, test.confirmed, test.err)
 			}
@@ -79,9 +76,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("the wallet is not free: %v", err)
 				}
 			}
-			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, w.Calls)
-			}
+			w.scripted()
 		})
 	}
 }
@@ -123,9 +118,7 @@ func TestRests(t *testing.T) {
 			if free, err := w.Tables.Claim(t.Context(), id, "next", w.Now(), w.Now().Add(second), nil); !free || err != nil {
 				t.Errorf("the wallet is not free: %v", err)
 			}
-			for call := range test.script {
-				t.Errorf("%s was not called: %v", call, w.Calls)
-			}
+			w.scripted()
 		})
 	}
 }
@@ -237,13 +230,10 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		w.open(wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64})
 		test.before(w)
 		began := w.Now()
-		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
-		defer cancel()
-		_, _ = w.settler.Run(ctx, "run")
+		_, _ = w.run(50 * second)
 		at, err := w.Tables.Compared(t.Context(), porttest.Rail.Coin())
-		if err != nil || at.At.Equal(began) != test.want ||
-			at.Final.Number != test.final || w.Times["Account"] != test.looks && test.looks > 0 ||
-			w.Times["SetCompared"] > 1 {
+		if err != nil || at.At.Equal(began) != test.want || at.Final.Number != test.final ||
+			w.Times["Account"] != test.looks && test.looks > 0 || w.Times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.Calls)
 		}
 	}
@@ -267,9 +257,8 @@ func TestAnotherRail(t *testing.T) {
 			known.Abreast = known.Since
 		}
 		w.Must(w.Tables.SetCompared(t.Context(), other.Coin(), known))
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
-		report := must.Get(w.settler.Run(ctx, "run"))(t)
-		if cancel(); report.Reservations != want || !slices.Contains(w.Calls[:slices.Index(w.Calls, "Nodes#1")], "SetCompared#1") {
+		report := must.Get(w.run(10 * second))(t)
+		if report.Reservations != want || !slices.Contains(w.Calls[:slices.Index(w.Calls, "Nodes#1")], "SetCompared#1") {
 			t.Errorf("the other is cleared: %t: %d reservations were finished, after %v", cleared, report.Reservations, w.Calls)
 		}
 	}
@@ -340,9 +329,8 @@ func TestRoundsStretch(t *testing.T) {
 		w.commit("a", minute)
 		w.pooled = 1
 		w.settler.Nodes, w.settler.BlockTime = chain.Nodes{limited{w, waited}}, second
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(12*second))
-		must.Get(w.settler.Run(ctx, "run"))(t)
-		if cancel(); len(w.waits) == 0 || w.waits[0] != want {
+		must.Get(w.run(12 * second))(t)
+		if len(w.waits) == 0 || w.waits[0] != want {
 			t.Errorf("after a wait of %v: pauses of %v, want %v", waited, w.waits, want)
 		}
 	}
@@ -359,7 +347,6 @@ func (l limited) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.H
 	return l.world.Head(ctx, rule)
 }
 
-// none is a stack before its nodes are stored.
 type none struct{}
 
 func (none) Nodes(context.Context) (chain.Nodes, error) { return nil, chain.ErrNoNodes }
@@ -391,9 +378,7 @@ func TestARestoredNonce(t *testing.T) {
 		w := newWorld(t, script{})
 		w.reserve("a", minute)
 		before(w)
-		ctx, cancel := context.WithDeadline(t.Context(), w.Now().Add(10*second))
-		report, _ := w.settler.Run(ctx, "run")
-		if cancel(); report.Reservations != 0 {
+		if report, _ := w.run(10 * second); report.Reservations != 0 {
 			t.Errorf("%s: %d reservations were finished", name, report.Reservations)
 		}
 	}
@@ -459,5 +444,87 @@ func TestSuspectedMeanwhile(t *testing.T) {
 	must.Get(w.settler.Run(t.Context(), "run"))(t)
 	if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); known.Cleared(w.Now()) {
 		t.Errorf("%+v", known)
+	}
+}
+
+// A speaker is a node that gives its head, or an error.
+type speaker struct {
+	chain.Node
+	name string
+	err  error
+}
+
+func (s speaker) String() string { return s.name }
+func (s speaker) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return chain.Head{}, s.err
+}
+
+// TestNoteSilent: a round notes since when nodes are silent, unless none answers or too many are silent.
+func TestNoteSilent(t *testing.T) {
+	now := time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
+	a, b := speaker{name: "a"}, speaker{name: "b", err: errors.New("429")}
+	several := func(n int) chain.Nodes {
+		nodes := chain.Nodes{a}
+		for i := range n {
+			nodes = append(nodes, speaker{name: fmt.Sprint("b", i), err: b.err})
+		}
+		return nodes
+	}
+	for name, test := range map[string]struct {
+		nodes  chain.Nodes
+		ago    time.Duration
+		silent int
+		names  int
+	}{
+		"below its time":  {chain.Nodes{a, b}, minute - 1, 0, 1},
+		"beyond it":       {chain.Nodes{a, b}, minute, 1, 1},
+		"busy":            {chain.Nodes{a, speaker{name: "b", err: chain.ErrBusy}}, minute, 0, 0},
+		"no node answers": {chain.Nodes{b}, minute, 0, 1},
+		"as many as fit":  {several(store.MaxNodes), minute, 0, store.MaxNodes},
+		"too many":        {several(store.MaxNodes + 1), minute, 0, 1},
+	} {
+		known := store.Comparison{Silent: map[string]time.Time{"b": now.Add(-test.ago)}}
+		before := maps.Clone(known.Silent)
+		s := settlement.New(stack.Config{SilentAfter: minute},
+			settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+		silent, changed := s.NoteSilent(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
+		if silent != test.silent || len(known.Silent) != test.names || changed == maps.Equal(before, known.Silent) {
+			t.Errorf("%s: %d silent, changed %t, %v", name, silent, changed, known.Silent)
+		}
+	}
+}
+
+// TestChecksBeginAfterTheCall: passes that wait while a check runs share the next one.
+func TestChecksBeginAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var checks settlement.Checks
+		var begun atomic.Int32
+		for i := range 4 {
+			go checks.Join(func() bool {
+				begun.Add(1)
+				time.Sleep(minute)
+				return true
+			})
+			time.Sleep(minute / 5) // all four are there before the first check ends
+			if begun.Load() != 1 {
+				t.Errorf("pass %d does not wait: %d checks", i, begun.Load())
+			}
+		}
+		time.Sleep(2 * minute)
+		if begun.Load() != 2 {
+			t.Errorf("%d checks", begun.Load())
+		}
+	})
+}
+
+// TestSilentNodesAreNamed in the log, where an alarm's page sends people.
+func TestSilentNodesAreNamed(t *testing.T) {
+	w := newWorld(t, breaks("Head#1"))
+	w.second()
+	var log bytes.Buffer
+	w.settler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	must.Get(w.settler.Run(t.Context(), "run"))(t)
+	if text := log.String(); !strings.Contains(text, `msg="node is silent" node=node `) && !strings.Contains(text, `msg="node is silent" node=peer `) {
+		t.Error(text)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -27,7 +28,6 @@ import (
 
 type script = porttest.Script[*world]
 
-// breaks is a script in which some calls fail and have no effect.
 func breaks(calls ...string) script { return porttest.Breaks[*world](calls...) }
 
 // A world is a settler with one wallet, whose calls to its ports follow a script. It is also the
@@ -68,14 +68,10 @@ var (
 	coin  = token.Token{Symbol: "USDC", Contract: token.Address{0xc0}}
 )
 
-// funds are the balances of payer in every world.
 var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Gas: token.Units(1 << 60)}
 
-// newWorld returns a world without payments.
 func newWorld(t *testing.T, s script) *world {
-	w := &world{
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds,
-	}
+	w := &world{final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds}
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
 	w.open(wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas})
 	w.settler = settlement.New(stack.Config{
@@ -94,7 +90,6 @@ func newWorld(t *testing.T, s script) *world {
 	return w
 }
 
-// open opens a wallet.
 func (w *world) open(opened wallet.Wallet) {
 	w.Must(w.Tables.Open(context.Background(), opened, porttest.Rail.Token.Contract))
 }
@@ -105,7 +100,6 @@ func (w *world) register(of wallet.ID, s wallet.State) {
 		wallet.Registration{ID: of, Token: porttest.Rail.Token.Contract, State: s, Key: wallet.InSecret}))
 }
 
-// set stores settings with a MerchantCap.
 func (w *world) set(percent uint64) { w.Set(func(s *settings.Settings) { s.MerchantCap = percent }) }
 
 func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
@@ -121,6 +115,23 @@ func (w *world) around(ctx context.Context, c interpose.Call, apply func(context
 // round makes one round, with idle wallets.
 func (w *world) round() (settlement.Report, error) {
 	return w.settler.Round(w.T.Context(), "run", true)
+}
+
+// run makes a run that has so much time left; zero: for ever.
+func (w *world) run(left time.Duration) (settlement.Report, error) {
+	ctx, cancel := context.WithCancel(w.T.Context())
+	if left > 0 {
+		ctx, cancel = context.WithDeadline(ctx, w.settler.Now().Add(left))
+	}
+	defer cancel()
+	return w.settler.Run(ctx, "run")
+}
+
+func (w *world) scripted() {
+	w.T.Helper()
+	for call := range w.Script {
+		w.T.Errorf("%s was not called: %v", call, w.Calls)
+	}
 }
 
 // prepare stores a payment without a reservation.
@@ -145,12 +156,10 @@ func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	c, _ := w.Tables.Compared(context.Background(), porttest.Rail.Coin()) // in memory
 	c.At, c.Ran, c.Since = w.Now().Add(-time.Hour), w.Now(), w.Now().Add(-2*time.Hour)
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
-	_, err := w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age)))
-	w.Must(err)
+	must.Get(w.Tables.Reserve(context.Background(), store.NeedOf(p, w.Now().Add(-age))))(w.T)
 	return p
 }
 
-// commit stores a payment committed an age ago.
 func (w *world) commit(key string, age time.Duration) payment.Payment {
 	p := w.unreleased(w.reserve(key, age), age)
 	w.Must(w.Tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
@@ -159,16 +168,12 @@ func (w *world) commit(key string, age time.Duration) payment.Payment {
 
 // unreleased commits a payment an age ago, and keeps its reservation.
 func (w *world) unreleased(p payment.Payment, age time.Duration) payment.Payment {
-	p, err := store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age))
-	w.Must(err)
-	return p
+	return must.Get(store.Commit(context.Background(), w.Tables, w.Quiet(), p, w.record().Reservations[p.ID].Nonce, w.Now().Add(-age)))(w.T)
 }
 
-// noop stores a no-op at a nonce.
 func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
-	signed, err := w.Quiet().Sign(context.Background(), tx, nonce)
-	w.Must(err)
+	signed := must.Get(w.Quiet().Sign(context.Background(), tx, nonce))(w.T)
 	pending := wallet.PendingNoop(id, tx, signed, w.Now().Add(-age))
 	w.Must(w.Tables.PutNoop(context.Background(), pending))
 	return pending
@@ -176,8 +181,7 @@ func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 
 // paid mines p's transfer in block 5, as transaction hash.
 func (w *world) paid(p payment.Payment, hash chain.Hash) {
-	topic, err := chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
-	w.Must(err)
+	topic := must.Get(chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"))(w.T)
 	var from, to chain.Hash
 	copy(from[12:], p.Wallet[:])
 	copy(to[12:], p.To[:])
@@ -186,14 +190,12 @@ func (w *world) paid(p payment.Payment, hash chain.Hash) {
 		Logs: []chain.Log{{Contract: coin.Contract, Topics: []chain.Hash{topic, from, to}, Data: amount[:]}}})
 }
 
-// mine mines a transaction in block 5.
 func (w *world) mine(r chain.Receipt) {
 	r.Block, r.BlockHash = 5, chain.Hash{5}
 	w.receipts[r.Tx] = r
 	w.mined++
 }
 
-// second adds a copy of the node.
 func (w *world) second() *world {
 	w.peer = &world{Recorder: w.Quiet(), mined: w.mined, final: w.final, price: w.price, reply: w.reply,
 		receipts: maps.Clone(w.receipts), has: w.has}
@@ -202,26 +204,22 @@ func (w *world) second() *world {
 
 // known stores the newest final block that earlier runs have seen.
 func (w *world) known(b chain.Block) {
-	c, err := w.Tables.Compared(context.Background(), porttest.Rail.Coin())
-	w.Must(err)
+	c := must.Get(w.Tables.Compared(context.Background(), porttest.Rail.Coin()))(w.T)
 	c.Final, c.Seen = b, w.Now()
 	w.Must(w.Tables.SetCompared(context.Background(), porttest.Rail.Coin(), c))
 }
 
 // claim claims the wallet for another run; until counts from now.
 func (w *world) claim(by string, until time.Duration) {
-	_, err := w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil)
-	w.Must(err)
+	must.Get(w.Tables.Claim(context.Background(), id, by, w.Now().Add(-time.Hour), w.Now().Add(until), nil))(w.T)
 }
 
-// record returns the stored wallet.
 func (w *world) record() wallet.Wallet { return w.Record(id) }
 
 // end returns the outcome of three more rounds, without hashes and times.
 func (w *world) end() []string {
 	for range 3 {
-		_, err := w.round()
-		w.Must(err)
+		must.Get(w.round())(w.T)
 	}
 	r := w.record()
 	end := []string{fmt.Sprint(r.NextNonce, r.NoopsBelow, r.Ceiling, r.Balance, r.Gas, r.Paused, r.Reservations, r.PerMerchant),
@@ -236,14 +234,10 @@ func (w *world) end() []string {
 	return end
 }
 
-// stored returns the stored payment.
 func (w *world) stored(p payment.Payment) payment.Payment {
-	stored, err := w.Tables.Payment(context.Background(), p.ID)
-	w.Must(err)
-	return stored
+	return must.Get(w.Tables.Payment(context.Background(), p.ID))(w.T)
 }
 
-// pending are the stored pending transactions.
 func (w *world) pending() []wallet.PendingTx {
 	txs, _, err := w.Tables.PendingTxs(context.Background(), id, 0)
 	w.Must(err)

@@ -117,12 +117,10 @@ func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
 		}
 	}
 	if err == nil {
-		v.payment = model.Payment{
-			State: 1 + uint16(slices.Index([]payment.State{payment.Prepared, payment.Committed, payment.Confirmed, payment.Failed}, p.State)),
-			Nonce: uint16(p.Nonce), Rev: number(a.revisions, p.Revision),
+		v.payment = model.Payment{State: 1 + uint16(slices.Index([]payment.State{payment.Prepared, payment.Committed,
+			payment.Confirmed, payment.Failed}, p.State)), Nonce: uint16(p.Nonce), Rev: number(a.revisions, p.Revision),
 			Wallet:    number(a.wallets, wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}),
-			Published: a.published[id] || p.State.Final() && (p.Merchant == "" || p.Merchant == payment.Operator),
-		}
+			Published: a.published[id] || p.State.Final() && (p.Merchant == "" || p.Merchant == payment.Operator)}
 	}
 	v.wallet = model.Wallet{Next: uint16(w.NextNonce), Paused: w.Paused != "", Suspect: w.Suspect()}
 	if r, held := w.Reservations[id]; held && id != "" {

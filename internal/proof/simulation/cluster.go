@@ -150,9 +150,8 @@ type Cluster struct {
 // NewCluster returns a Cluster at rest. Close it.
 func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	setup.Spare = cmp.Or(setup.Spare, 16)
-	c := &Cluster{
-		Setup: setup, Store: memory.NewPayments(), Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
-	}
+	c := &Cluster{Setup: setup, Store: memory.NewPayments(), Keys: &fakechain.Keys{}, Trace: trace,
+		scheduler: scheduler.New(), start: time.Now()}
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
 	for i, asset := range assets[:max(1, setup.Rails)] {
 		r := &rail{Rail: asset, Chain: fakechain.New(asset.ChainID, asset.Token.Contract, setup.Depth, setup.Nodes), first: firstWallet * i}
@@ -357,12 +356,10 @@ func (c *Cluster) newInstance() instance {
 
 // config is the configuration of a rail in every instance and in every run.
 func (c *Cluster) config(r *rail) stack.Config {
-	return stack.Config{
-		ChainID: r.ChainID, Token: r.Token, Network: r.Network, Mode: "test",
-		ByCall: !c.Estimates, GasUnit: chain.GasUnit(c.Gas.Unit), Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
+	return stack.Config{ChainID: r.ChainID, Token: r.Token, Network: r.Network, Mode: "test", ByCall: !c.Estimates,
+		GasUnit: chain.GasUnit(c.Gas.Unit), Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
 		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime),
-		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
-	}
+		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter}
 }
 
 // Set stores the Setup's settings with a largest payment; 0 is no limit.
@@ -445,7 +442,6 @@ type node struct {
 	host   string
 }
 
-// node returns the i-th node of a chain as engines reach it.
 func (c *Cluster) node(r *rail, i int) node {
 	var of chain.Node = r.Chain.Nodes[i]
 	name, host := of.String(), of.String()
@@ -634,9 +630,8 @@ func (c *Cluster) stay(on *rail) bool {
 // recoverer is `remit recover` of a rail on a store, by the clock of its process.
 func (c *Cluster) recoverer(of *rail, store store.Store, name string) *recovery.Recovery {
 	now := c.clock(c.recovery)
-	settler := settlement.New(c.config(of), settlement.Parts{
-		Store: store, Keys: c.keys, Nodes: of.nodes, Events: c, Log: slog.New(slog.DiscardHandler), Now: now,
-	})
+	settler := settlement.New(c.config(of), settlement.Parts{Store: store, Keys: c.keys, Nodes: of.nodes, Events: c,
+		Log: slog.New(slog.DiscardHandler), Now: now})
 	return &recovery.Recovery{
 		Config: c.config(of), Store: store, Keys: c.keys, Nodes: of.nodes, Now: now, Wait: c.scheduler.Sleep,
 		Settle: func(ctx context.Context) error {
@@ -712,7 +707,6 @@ func recoverRails(ctx context.Context, all []*recovery.Recovery) (total recovery
 	return total, err
 }
 
-// lost reports whether a loss has not been recovered from.
 func (c *Cluster) lost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

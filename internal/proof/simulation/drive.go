@@ -189,7 +189,6 @@ func (c *Cluster) stolen() bool {
 	return slices.ContainsFunc(c.rails, func(r *rail) bool { return r.oracle.Stolen() })
 }
 
-// orders are those of all rails.
 func (c *Cluster) orders() (all []oracle.Order) {
 	for _, r := range c.rails {
 		all = append(all, r.oracle.Orders()...)

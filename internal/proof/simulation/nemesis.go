@@ -39,12 +39,10 @@ type nemesis struct {
 	images    []*memory.Payments // of the tables since they were last lost, oldest first
 }
 
-// draw draws the nemesis of a seed.
 func draw(c *Cluster, rng *rand.Rand, byzantine bool, r Reduction) *nemesis {
-	n := &nemesis{
-		cluster: c, at: c.rail, reduction: r, notice: 30, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
-		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
-	}
+	n := &nemesis{cluster: c, at: c.rail, reduction: r, notice: 30, rng: rng,
+		effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7), faults: []int{0, 10, 40}[rng.IntN(3)],
+		rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)]}
 	// Faults that end others come twice, so that things get better too.
 	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "signatures", "unblock"}, maps.Keys(faults))
 	slices.Sort(kinds)
@@ -345,7 +343,6 @@ type journey struct {
 	rail        int  // whose nodes do
 }
 
-// journeyOf draws a seed's journey.
 func journeyOf(rng *rand.Rand) (j journey) {
 	if rng.IntN(5) == 0 {
 		j.kind = []string{reset, fork}[rng.IntN(2)]

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -28,53 +26,26 @@ const (
 	Interleavings
 )
 
-// A Schedule is a simulation without chance: an interleaving and a few faults. A *Schedule is a flag.Value.
+// A Schedule is a simulation without chance: an interleaving and a few faults.
 type Schedule struct {
 	Interleaving Interleaving
-	Clients      int
 	Faults       []Fault
 	Trace        func(string)
 	// Effect, if set, sees every effect before it happens.
 	Effect func(i int, call string)
 }
 
-// String is the schedule for the flag -schedule: "1,17:7" has the interleaving RunsFirst and KillAfter for effect 17.
-func (s *Schedule) String() string {
-	var b strings.Builder
-	fmt.Fprint(&b, int(s.Interleaving))
-	for _, f := range s.Faults {
-		fmt.Fprintf(&b, ",%d:%d", f.Effect, int(f.Outcome))
-	}
-	return b.String()
-}
-
-// Set reads a text of String into a schedule of two clients.
-func (s *Schedule) Set(text string) error {
-	interleaving, faults, _ := strings.Cut(text, ",")
-	s.Clients, s.Faults = 2, nil
-	_, err := fmt.Sscan(interleaving, &s.Interleaving)
-	for fault := range strings.SplitSeq(faults, ",") {
-		var f Fault
-		if _, bad := fmt.Sscanf(fault, "%d:%d", &f.Effect, &f.Outcome); bad != nil && fault != "" {
-			err = bad
-		}
-		s.Faults = append(s.Faults, f)
-	}
-	return err
-}
-
-// Run runs the schedule in the bubble it is called in: clients post one order under one key, runs of check-receipts
+// Run runs the schedule in the bubble it is called in: two clients post one order under one key, runs of check-receipts
 // come and go, and reservations are finished as soon as they are seen. It returns the violations and how many effects
 // there were.
 func (s *Schedule) Run() (violations []string, effects int) {
-	c := NewCluster(Setup{
-		Wallets: 2, Nodes: 1, Instances: 2, Depth: 1, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4,
-		Coins: 1_000, Gwei: 1_000, ReservationAge: time.Nanosecond,
-	}, s.Trace)
+	c := NewCluster(Setup{Wallets: 2, Nodes: 1, Instances: 2, Depth: 1,
+		ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4, Coins: 1_000, Gwei: 1_000,
+		ReservationAge: time.Nanosecond}, s.Trace)
 	defer c.Close()
 	p := &scripted{faultless: faultless{}, Schedule: s, turns: map[*scheduler.Actor]int{}}
-	for i := range s.Clients {
-		c.StartClient("client"+string(rune('a'+i)), oracle.Order{Key: "key", To: fakechain.Payee(0), Amount: 700}, 2, true)
+	for _, name := range []string{"clienta", "clientb"} {
+		c.StartClient(name, oracle.Order{Key: "key", To: fakechain.Payee(0), Amount: 700}, 2, true)
 	}
 	due := newTimetable()
 	due.run = time.Now()
@@ -85,7 +56,6 @@ func (s *Schedule) Run() (violations []string, effects int) {
 	return c.Finish(true), effects
 }
 
-// scripted is the policy of a Schedule.
 type scripted struct {
 	faultless
 	*Schedule

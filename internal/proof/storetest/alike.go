@@ -191,7 +191,6 @@ func (r *run) do(c call, views ...call) {
 	}
 }
 
-// same compares the answers of calls.
 func (r *run) same(calls ...call) {
 	if diff := r.differs(calls...); diff != "" {
 		r.Fatalf("%s", diff)

@@ -216,8 +216,7 @@ func (p post) endpoints() {
 		p.Fatal(err)
 	}
 	e := webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled,
-		Secret: secret, CreatedAt: p.at(),
-		EnabledAt: noon, Version: 1}
+		Secret: secret, CreatedAt: p.at(), EnabledAt: noon, Version: 1}
 	now, err := p.Memory.Webhooks.Endpoint(ctx, o, id)
 	add := err != nil || now.Status != webhook.Deleted && pick(p.run, "again", false, true)
 	if err == nil {
@@ -341,15 +340,13 @@ func keyActions(r *run) (map[string]func(), func() []call) {
 	}
 }
 
-// key returns the n-th key, of either merchant.
 func (p porter) key(n byte) apikey.Key {
 	s, err := apikey.Mint(Random(n), apikey.Test)
 	if err != nil {
 		p.Fatal(err)
 	}
 	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+n%2], MerchantName: "Crème & Søn 🧁",
-		Mode: s.Mode(), Prefix: s.Prefix(),
-		Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
+		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
 }
 
 func (p porter) keys() {

@@ -43,8 +43,7 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 	l := &ledger{run: r, read: map[payment.ID][]proposal.Proposal{}, wallets: map[wallet.ID][]wallet.Wallet{}}
 	for i, id := range ids[:2] {
 		at := wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active,
-			wallet.Assigned}[i], Key: "a key",
-			Merchant: owners[i], Since: noon}
+			wallet.Assigned}[i], Key: "a key", Merchant: owners[i], Since: noon}
 		w := wallet.Wallet{ID: id, Merchant: owners[i], Ceiling: 5, Balance: token.Units(1000), Gas: token.Units(1000)}
 		for _, s := range []Stores{r.Memory, r.Database} {
 			if err := errors.Join(s.Payments.Register(ctx, at), s.Payments.Open(ctx, w, usdc.Contract)); err != nil {
@@ -212,7 +211,6 @@ func request(k int, amount token.Amount) payment.Request {
 	return r
 }
 
-// draft returns the payment of a key.
 func (l *ledger) draft(k int, amount token.Amount, at time.Time) payment.Payment {
 	p := offer(ids[0], at, request(k, amount))
 	if k == 4 {
@@ -237,7 +235,6 @@ func (l *ledger) elsewhere(p payment.Payment) payment.Payment {
 // id draws a wallet, seldom the one that has no record at first.
 func (l *ledger) id() wallet.ID { return ids[pick(l.run, "wallet", 0, 1, 0, 1, 0, 1, 2)] }
 
-// payment returns a payment as it is stored, or was, or a draft.
 func (l *ledger) payment() payment.Payment { return l.proposal().Payment }
 
 func (l *ledger) proposal() proposal.Proposal {
@@ -311,8 +308,7 @@ func (l *ledger) create(p payment.Payment) {
 
 func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
 	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3),
-		At: l.at(), Owner: w.Merchant,
-		Merchant: p.Merchant}
+		At: l.at(), Owner: w.Merchant, Merchant: p.Merchant}
 	if pick(l.run, "capped", false, true) && n.Merchant != "" {
 		n.MerchantCap = pick[uint64](l.run, "cap", 1, 2)
 	}
@@ -492,9 +488,8 @@ func (l *ledger) noops() {
 }
 
 func (l *ledger) seen() *wallet.Progress {
-	return pick(l.run, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1, Paid: make([]uint64,
-		l.size(wallet.MaxInFlight)), Sent: 7,
-		Waits: payment.WaitingForFees})
+	return pick(l.run, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1,
+		Paid: make([]uint64, l.size(wallet.MaxInFlight)), Sent: 7, Waits: payment.WaitingForFees})
 }
 
 func (l *ledger) counts() map[string]uint64 {
@@ -503,7 +498,6 @@ func (l *ledger) counts() map[string]uint64 {
 		func() map[string]uint64 { return merchants(l.size(wallet.MaxInFlight), 1) }))
 }
 
-// wallet changes a wallet's record.
 func (l *ledger) wallet() {
 	id := l.id()
 	w, n := l.record(id), l.nonce()

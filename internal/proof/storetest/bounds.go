@@ -174,7 +174,7 @@ var boundPromises = []promise[*check]{
 		w := c.opened()
 		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, merchants(wallet.MaxInFlight, 1), nil))
 		for merchant, want := range map[string]error{"mer_more": wallet.ErrMerchantCap, fmt.Sprintf("mer_%026d", 7): nil} {
-			n := need(w, "pay_a")
+			n := need(w, payment.ID("pay_"+merchant))
 			n.Merchant, n.MerchantCap = merchant, 9
 			c.refused(merchant, must.Err(c.Reserve(c.Context(), n)), want)
 		}

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -18,10 +20,11 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// moneyPromises have the meaning of each method that moves money, in one place: Alike compares the stores in everything.
+// moneyPromises have the meaning of each method that moves money, once: Alike compares the stores in everything.
 var moneyPromises = []promise[*check]{
 	{"nonces and amounts are given, and given back, on these conditions alone", func(c *check) {
 		type w = wallet.Wallet
+		changed, ctx := store.ErrChanged, c.Context()
 		much, same := token.MaxAmount(), func(*w) {}
 		reserve := func(id payment.ID, changes ...func(*wallet.Need)) func(w) error {
 			return func(at w) error {
@@ -29,7 +32,9 @@ var moneyPromises = []promise[*check]{
 				for _, change := range changes {
 					change(&n)
 				}
-				return must.Err(c.Reserve(c.Context(), n))
+				got, err := c.Reserve(ctx, n)
+				c.same("the answer to a reservation", c.wallet(at.ID), got)
+				return err
 			}
 		}
 		asks := func(amount, gas token.Amount) func(*wallet.Need) {
@@ -42,17 +47,17 @@ var moneyPromises = []promise[*check]{
 			return func(at w) error {
 				n := need(at, id)
 				n.At = n.At.Add(later)
-				return c.Return(c.Context(), n, nonce)
+				return c.Return(ctx, n, nonce)
 			}
 		}
 		release := func(nonce uint64, id payment.ID) func(w) error {
-			return func(at w) error { return c.Release(c.Context(), id, wallet.PendingTx{ID: at.ID, Nonce: nonce}) }
+			return func(at w) error { return c.Release(ctx, id, wallet.PendingTx{ID: at.ID, Nonce: nonce}) }
 		}
 		orphan := func(nonce uint64, id payment.ID) func(w) error {
-			return func(at w) error { return c.Orphan(c.Context(), at.ID, id, nonce) }
+			return func(at w) error { return c.Orphan(ctx, at.ID, id, nonce) }
 		}
 		ceiling := func(set func(context.Context, wallet.ID, uint64) error, to uint64) func(w) error {
-			return func(at w) error { return set(c.Context(), at.ID, to) }
+			return func(at w) error { return set(ctx, at.ID, to) }
 		}
 		then := func(all ...func(w) error) func(w) error {
 			return func(at w) (err error) {
@@ -62,10 +67,55 @@ var moneyPromises = []promise[*check]{
 				return err
 			}
 		}
+		state := func(from, to wallet.State) func(w) error {
+			return func(at w) error { return c.SetState(ctx, at.ID, from, to, noon) }
+		}
+		pause := func(why string) func(w) error {
+			return func(at w) error { return c.Pause(ctx, at.ID, why) }
+		}
+		repause := func(from, to string) func(w) error {
+			return func(at w) error { return c.Repause(ctx, at.ID, from, to) }
+		}
+		// read is a write of a wallet as its caller has read it, with these changes since.
+		read := func(write func(w) error, changes ...func(*w)) func(w) error {
+			return func(at w) error {
+				for _, change := range changes {
+					change(&at)
+				}
+				return write(at)
+			}
+		}
+		resume := repause("by hand", "")
+		retire := func(at w) error { return c.Retire(ctx, at, noon) }
+		assign := func(at w) error { return c.Assign(ctx, at, "mer_a", noon) }
+		takeBack := func(at w) error { return c.Assign(ctx, at, "", noon) }
+		reconcile := func(balance, gas uint64) func(w) error {
+			return func(at w) error {
+				return c.Reconcile(ctx, at, token.Units(balance), token.Units(gas), nil, nil)
+			}
+		}
+		registered := func(state wallet.State, merchant string) func(w) error {
+			return func(at w) error {
+				want := wallet.Registry{{ID: at.ID, Token: usdc.Contract, State: state, Opened: true, Since: noon,
+					Key: wallet.InSecret, Merchant: merchant}}
+				of := must.Get(c.Wallets(ctx, rail(at.ID.ChainID)))(c) // with those of all rows
+				others := func(r wallet.Registration) bool { return r.ID != at.ID }
+				c.same("the registration", want, slices.DeleteFunc(of, others))
+				return nil
+			}
+		}
+		next := func(by uint64) func(*w) { return func(at *w) { at.NextNonce += by } }
+		forth, once := then(back(6, "pay_b", 0), reserve("pay_b")), func(at *w) { at.Returned = 1 }
+		used := then(reserve("pay_c"), release(7, "pay_c"))
+		active, drain := state(wallet.Draining, wallet.Active), state(wallet.Assigned, wallet.Draining)
+		ended := then(drain, takeBack)
 		paused, full := func(at *w) { at.Paused = "by hand" }, func(at *w) { at.NextNonce = 9 }
 		spent := func(at *w) { paused(at); full(at); at.Balance, at.Gas = token.Amount{}, token.Amount{} }
-		theirs := func(at *w) { at.Merchant = "mer_a" }
+		theirs, idle := func(at *w) { at.Merchant = "mer_a" }, func(at *w) { clear(at.Reservations) }
+		idleTheirs, idlePaused := func(at *w) { idle(at); theirs(at) }, func(at *w) { idle(at); paused(at) }
+		common, yours := func(at *w) { at.Merchant = "" }, func(at *w) { at.Merchant = "mer_b" }
 		taken := func(at *w) { *at = after(*at, need(*at, "pay_c")) }
+		retired, onceUsed := func(at *w) { at.Paused = wallet.RetiredReason }, func(at *w) { taken(at); idle(at) }
 		counted := func(at *w) { taken(at); at.PerMerchant = map[string]uint64{"mer_a": 1} }
 		freed := func(at *w) { delete(at.Reservations, "pay_a") }
 		given := func(at *w) {
@@ -73,6 +123,12 @@ var moneyPromises = []promise[*check]{
 			at.NextNonce, at.Returned, at.Balance, at.Gas = 6, 1, token.Units(1010), token.Units(1003)
 		}
 		never := func(at *w) { at.Reservations["pay_b"] = wallet.Reservation{Nonce: 6, For: "revision"} }
+		asStored := func(at *w) { *at = c.wallet(at.ID) }
+		unknown := func(at *w) { at.ID = c.walletID() }
+		give := func(id wallet.ID, merchant string) error {
+			return c.Register(ctx, wallet.Registration{ID: id, Token: usdc.Contract, State: wallet.Assigned, Since: noon,
+				Key: wallet.InSecret, Merchant: merchant})
+		}
 		for _, row := range []struct {
 			what   string
 			before func(*w)
@@ -95,24 +151,72 @@ var moneyPromises = []promise[*check]{
 			{"more gas than any wallet has", same, reserve("pay_c", asks(token.Units(1), much)), wallet.ErrGas, same},
 			{"a merchant's wallet, for all", theirs, reserve("pay_c"), wallet.ErrOwner, same},
 			{"a merchant's wallet, for it", theirs, reserve("pay_c", owner("mer_a")), nil, taken},
+			{"a merchant's wallet, for another", theirs, reserve("pay_c", owner("mer_b")), wallet.ErrOwner, same},
 			{"a wallet of anyone", theirs, reserve("pay_c", owner(wallet.Anyone)), nil, taken},
 			{"a merchant's cap", same, then(reserve("pay_c", capped), reserve("pay_d", capped)), wallet.ErrMerchantCap, counted},
 			{"the last nonce back", same, back(6, "pay_b", 0), nil, given},
-			{"the same twice", same, then(back(6, "pay_b", 0), back(6, "pay_b", 0)), store.ErrChanged, given},
-			{"another nonce back", same, back(5, "pay_b", 0), store.ErrChanged, same},
-			{"another request's back", same, back(6, "pay_b", 1), store.ErrChanged, same},
-			{"the last nonce back, which is another's", same, back(6, "pay_a", 0), store.ErrChanged, same},
-			{"another payment's back", same, back(6, "pay_c", 0), store.ErrChanged, same},
-			{"one before the last back", same, back(5, "pay_a", 0), store.ErrChanged, same},
-			{"a paused wallet's back", paused, back(6, "pay_b", 0), store.ErrChanged, same},
-			{"an orphan back", same, then(orphan(6, "pay_b"), back(6, "pay_b", 0)), store.ErrChanged, never},
-			{"another nonce orphaned", same, orphan(5, "pay_b"), store.ErrChanged, same},
+			{"the same twice", same, then(back(6, "pay_b", 0), back(6, "pay_b", 0)), changed, given},
+			{"another nonce back", same, back(5, "pay_b", 0), changed, same},
+			{"another request's back", same, back(6, "pay_b", 1), changed, same},
+			{"the last nonce back, which is another's", same, back(6, "pay_a", 0), changed, same},
+			{"another payment's back", same, back(6, "pay_c", 0), changed, same},
+			{"one before the last back", same, back(5, "pay_a", 0), changed, same},
+			{"a paused wallet's back", paused, back(6, "pay_b", 0), changed, same},
+			{"an orphan back", same, then(orphan(6, "pay_b"), back(6, "pay_b", 0)), changed, never},
+			{"another nonce orphaned", same, orphan(5, "pay_b"), changed, same},
 			{"a nonce released, twice", paused, then(release(5, "pay_a"), release(5, "pay_a")), nil, freed},
 			{"another nonce released", same, release(6, "pay_a"), nil, same},
 			{"another's nonce released", same, release(5, "pay_c"), nil, same},
 			{"a ceiling raised", same, ceiling(c.RaiseCeiling, 20), nil, func(at *w) { at.Ceiling = 20 }},
 			{"a ceiling raised to less", same, ceiling(c.RaiseCeiling, 8), nil, same},
 			{"a ceiling lowered below the next nonce", same, ceiling(c.LowerCeiling, 3), nil, func(at *w) { at.Ceiling = 7 }},
+			{"paused, and for another reason", same, then(pause("a"), pause("a"), pause("by hand")), nil, paused},
+			{"paused without a reason", same, then(pause(""), reserve("pay_c")), wallet.ErrPaused, asStored},
+			{"paused if it is not, twice", same, then(repause("", "by hand"), repause("", "by hand")), nil, paused},
+			{"paused if it is not, and it is", paused, repause("", "other"), changed, same},
+			{"resumed, twice, and a nonce", paused, then(resume, resume, reserve("pay_c")), nil, func(at *w) { at.Paused = ""; taken(at) }},
+			{"resumed from another pause", paused, repause("low on gas", ""), changed, same},
+			{"from one pause to another", paused, repause("by hand", "b"), nil, func(at *w) { at.Paused = "b" }},
+			{"reconciled, twice", same, then(reconcile(70, 0), reconcile(80, 90)), nil, func(at *w) {
+				at.Balance, at.Gas = token.Units(80), token.Units(90)
+			}},
+			{"reconciled before a reservation", same, read(reconcile(1, 1), next(math.MaxUint64)), changed, same},
+			{"reconciled after one that was lost", same, read(reconcile(1, 1), next(1)), changed, same},
+			{"reconciled, and a nonce went back and forth", same, then(forth, reconcile(1, 1)), changed, once},
+			{"the same, seen", same, then(forth, read(reconcile(1, 1), once)), nil, func(at *w) {
+				at.Returned, at.Balance, at.Gas = 1, token.Units(1), token.Units(1)
+			}},
+			{"retired, twice", idle, then(retire, retire), nil, retired},
+			{"retired with its pause", idlePaused, retire, nil, retired},
+			{"retired, and a nonce", idle, then(retire, reserve("pay_c")), wallet.ErrPaused, retired},
+			{"retired, and drained", idle, then(retire, state(wallet.Active, wallet.Draining)), changed, retired},
+			{"retired while it is active", idle, then(active, retire), changed, same},
+			{"retired while it holds a nonce", same, retire, changed, same},
+			{"retired after it gave a nonce", idle, then(used, retire), changed, onceUsed},
+			{"retired after it was paused", idle, then(pause("by hand"), retire), changed, paused},
+			{"assigned, twice", idle, then(assign, assign, registered(wallet.Assigned, "mer_a")), nil, theirs},
+			{"assigned, and a nonce for all", idle, then(assign, reserve("pay_c")), wallet.ErrOwner, theirs},
+			{"assigned while it is active", idle, then(active, assign), changed, same},
+			{"assigned while it holds a nonce", same, assign, changed, same},
+			{"assigned after it gave a nonce", idle, then(used, assign), changed, onceUsed},
+			{"assigned after it was resumed", idle, read(assign, paused), changed, same},
+			{"assigned by its state alone", idle, state(wallet.Draining, wallet.Assigned), changed, same},
+			{"common by its state alone", idleTheirs, state(wallet.Assigned, wallet.Active), changed, same},
+			{"a funding wallet by its state alone", idleTheirs, state(wallet.Assigned, wallet.Funding), changed, same},
+			{"taken back, twice", idleTheirs, then(ended, takeBack, registered(wallet.Draining, "")), nil, common},
+			{"taken back, a nonce for it", idleTheirs, then(ended, reserve("pay_c", owner("mer_a"))), wallet.ErrOwner, common},
+			{"taken back, one for all", idleTheirs, then(ended, used), nil, func(at *w) { common(at); onceUsed(at) }},
+			{"taken back while it is assigned", idleTheirs, takeBack, changed, same},
+			{"taken back while it holds a nonce", theirs, ended, changed, same},
+			{"taken back from another", idleTheirs, then(drain, read(takeBack, yours)), changed, same},
+			{"opened as a common wallet", same, func(at w) error {
+				at.ID = c.walletID()
+				c.ok("registering", give(at.ID, "mer_b"))
+				defer func() { c.refused("reading it", must.Err(c.Wallet(ctx, at.ID)), wallet.ErrUnknown) }()
+				return c.Open(ctx, at, usdc.Contract)
+			}, changed, same},
+			{"retired, of no record", same, read(retire, unknown), wallet.ErrUnknown, same},
+			{"assigned, of no record", same, read(assign, unknown), wallet.ErrUnknown, same},
 		} {
 			at := w{ID: c.walletID(), NextNonce: 7, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000),
 				Reservations: map[payment.ID]wallet.Reservation{}}
@@ -120,13 +224,38 @@ var moneyPromises = []promise[*check]{
 				at.Reservations[id] = wallet.Reservation{Nonce: nonce, At: need(at, id).At, For: "revision"}
 			}
 			if row.before(&at); at.Merchant != "" {
-				c.ok("registering", c.Register(c.Context(), wallet.Registration{ID: at.ID, Token: usdc.Contract,
-					State: wallet.Assigned, Key: "a key", Since: noon, Merchant: at.Merchant}))
+				c.ok("registering", give(at.ID, at.Merchant))
 			}
 			c.open(at)
 			c.refused(row.what, row.do(at), row.want)
 			row.after(&at)
 			c.same(row.what, at, c.wallet(at.ID))
+		}
+	}},
+	{"a wallet is claimed by one run until its claim ends", func(c *check) {
+		w := c.opened()
+		for _, row := range []struct {
+			what       string
+			by         string
+			now, until time.Duration
+			held       bool
+			after      time.Duration
+		}{
+			{"no run claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
+			{"another run's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
+			{"its own claim lasts", "one", 2 * time.Second, 7 * time.Second, true, 7 * time.Second},
+			{"another's lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
+			{"another run's claim ends now", "two", 7 * time.Second, 12 * time.Second, true, 12 * time.Second},
+			{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
+			{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
+		} {
+			held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until), nil)
+			c.ok(row.what, err)
+			if held != row.held {
+				c.Errorf("%s: held = %v", row.what, held)
+			}
+			w.ClaimedUntil = noon.Add(row.after)
+			c.same("the wallet", w, c.wallet(w.ID))
 		}
 	}},
 	{"each write of a payment is taken in some of its states, and in others changes nothing", func(c *check) {
@@ -296,7 +425,7 @@ var moneyPromises = []promise[*check]{
 	}},
 }
 
-// A stage is a payment in a state, as the steps to it and beyond have it. What is moved goes to another wallet.
+// A stage is a payment in a state, as the steps to it and beyond have it. A moved one goes to another wallet.
 type stage struct {
 	prepared, moved, committed, bumped, final, adopted payment.Payment
 	proposed, begun                                    proposal.Proposal
@@ -306,7 +435,6 @@ type stage struct {
 // assigned to another wallet or signed.
 const states = "missing prepared reassigned committed bumped final found settled adopted proposed begun rerouted released"
 
-// stage stores a payment in a state.
 func (c *check) stage(state string) *stage {
 	c.Helper()
 	c.made++
@@ -349,7 +477,6 @@ func (c *check) stage(state string) *stage {
 	return s
 }
 
-// about returns all that is stored of a stage's payment.
 func (c *check) about(s *stage) []any {
 	c.Helper()
 	p, err := c.Proposal(c.Context(), s.prepared.ID)
@@ -439,6 +566,32 @@ var racePromises = []promise[*check]{
 }
 
 var damagePromises = []promise[*check]{
+	{"a damaged registration hides no other", func(c *check) {
+		id := c.walletID()
+		id.ChainID = binary.BigEndian.Uint64(id.Address[:]) // the registry is of these two alone
+		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}}, Token: usdc.Contract,
+			State: wallet.Active, Key: wallet.InSecret, Since: noon}
+		damaged := wallet.Registration{ID: id, Token: usdc.Contract, State: wallet.Active, Key: "a key", Since: noon}
+		c.ok("registering", errors.Join(c.Register(c.Context(), other), c.Register(c.Context(), damaged)))
+		c.SpoilRegistration(id)
+		damaged = wallet.Registration{ID: id, Token: usdc.Contract, State: wallet.Damaged, Key: "a key", Opened: true}
+		want := wallet.Registry{other, damaged}
+		slices.SortFunc(want, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		c.same("the registry", want, must.Get(c.Wallets(c.Context(), rail(id.ChainID)))(c))
+	}},
+	{"a damaged record tells its nonces and gives none", func(c *check) {
+		w := c.reserved(c.opened(), "pay_a")
+		c.SpoilWallet(w.ID)
+		got := c.wallet(w.ID)
+		if got.Damaged == "" || got.NextNonce != w.NextNonce || got.Balance != w.Balance || !got.Gas.IsZero() {
+			c.Errorf("%+v", got)
+		}
+		c.same("reservations", w.Reservations, got.Reservations)
+		c.refused("reserving", must.Err(c.Reserve(c.Context(), wallet.Need{Wallet: w.ID, Payment: "pay_b", At: noon})), wallet.ErrPaused)
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(7), token.Units(8), nil, nil))
+		w.Balance, w.Gas = token.Units(7), token.Units(8)
+		c.same("the wallet", w, c.wallet(w.ID))
+	}},
 	{"an unreadable payment is told from a missing one, and hides no other", func(c *check) {
 		p, intact := c.stage("committed").committed, c.stage("committed").committed
 		c.Spoil(p.ID)

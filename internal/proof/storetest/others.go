@@ -93,7 +93,6 @@ type hookCheck struct {
 // owner returns a new merchant's test mode.
 func owner() webhook.Owner { return webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"} }
 
-// endpoint returns a new endpoint. It is not stored.
 func (c hookCheck) endpoint(o webhook.Owner) webhook.Endpoint {
 	secret := must.Get(webhook.MintSecret(rand.Reader))(c)
 	return webhook.Endpoint{Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook", Status: webhook.Enabled,
@@ -108,10 +107,9 @@ func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery
 	id = id[:len(id)-2*len(salt)] + hex.EncodeToString(salt)
 	return webhook.Delivery{
 		Ref: webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
-		Event: webhook.Event{
-			Merchant: o.Merchant, Mode: o.Mode, ID: "evt_" + rand.Text(), Type: webhook.PaymentConfirmed, At: at,
-			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}"),
-		},
+		Event: webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_" + rand.Text(),
+			Type: webhook.PaymentConfirmed, At: at,
+			Body: []byte("{\"id\":\"evt_1\" , \"data\":\"Söđ 🧁 \\u0000\u2028\"}")},
 		Status: webhook.Pending, NextAttemptAt: at, CreatedAt: at,
 	}
 }
@@ -129,7 +127,6 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 	return d
 }
 
-// ended returns d with the status and no next attempt.
 func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
 	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, noon.Add(time.Hour)
 	return d

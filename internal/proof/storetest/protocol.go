@@ -1,18 +1,25 @@
 package storetest
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -33,7 +40,7 @@ type Protocol struct {
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
-	promises := slices.Concat(moneyPromises, walletPromises, racePromises, damagePromises, boundPromises)
+	promises := slices.Concat(moneyPromises, racePromises, damagePromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
@@ -53,13 +60,10 @@ func (c *check) same(what string, want, got any) {
 	c.tester.same(what, want, got, cmpopts.EquateEmpty())
 }
 
-// usdc is the token that is paid.
 var usdc = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0, 19: 0x11}}
 
-// rail is a rail of usdc.
 func rail(chainID uint64) token.Coin { return token.Coin{ChainID: chainID, Contract: usdc.Contract} }
 
-// walletID returns the ID of a new wallet.
 func (c *check) walletID() wallet.ID {
 	id := wallet.ID{ChainID: 84532}
 	must.Get(rand.Read(id.Address[:]))(c)
@@ -72,13 +76,11 @@ func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.P
 }
 
 func (c *check) request(amount token.Amount) payment.Request {
-	return payment.Request{
-		Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(), To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
-		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
-	}
+	return payment.Request{Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(),
+		To: token.Address{0xaa, 19: 0xbb}, Amount: amount, Reference: "inv-2041 «é» 🧾",
+		Metadata: map[string]string{"order": "2041", "empty": ""}}
 }
 
-// offer returns the payment of r, to be paid by id.
 func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
 	if len(r.Entries) > 1 {
@@ -105,7 +107,6 @@ func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 	}
 }
 
-// create stores p and returns it.
 func (c *check) create(p payment.Payment) payment.Payment {
 	c.Helper()
 	stored, created, err := c.Create(c.Context(), p)
@@ -151,7 +152,6 @@ func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
 }
 
-// open stores w and returns it.
 func (c *check) open(w wallet.Wallet) wallet.Wallet {
 	c.Helper()
 	c.ok("opening", c.Open(c.Context(), w, usdc.Contract))
@@ -161,10 +161,9 @@ func (c *check) open(w wallet.Wallet) wallet.Wallet {
 // opened returns a new wallet that is stored: nonces 5 to 68, a million units of the token and a million wei.
 func (c *check) opened() wallet.Wallet {
 	c.Helper()
-	return c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reservation{},
-		Balance: token.Units(1_000_000), Gas: token.Units(1_000_000),
-	})
+	return c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 69,
+		Reservations: map[payment.ID]wallet.Reservation{}, Balance: token.Units(1_000_000),
+		Gas: token.Units(1_000_000)})
 }
 
 // need asks for a reservation that ties up 10 units and 3 wei.
@@ -187,28 +186,13 @@ func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
 }
 
-// holdsWallet checks that w is the stored wallet.
-func (c *check) holdsWallet(w wallet.Wallet) {
-	c.Helper()
-	c.same("stored wallet", w, c.wallet(w.ID))
-}
-
-// wallet returns the stored wallet.
 func (c *check) wallet(id wallet.ID) wallet.Wallet {
 	c.Helper()
 	return must.Get(c.Wallet(c.Context(), id))(c)
 }
 
-// noWallet checks that the wallet is not stored.
-func (c *check) noWallet(id wallet.ID) {
-	c.Helper()
-	c.refused("reading an unknown wallet", must.Err(c.Wallet(c.Context(), id)), wallet.ErrUnknown)
-}
-
-// idOf returns the ID of the wallet that p is assigned to.
 func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet} }
 
-// rebid returns the no-op n with a newer attempt.
 func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 	tx := chain.Noop(n.ChainID, n.Address, chain.Fees{Tip: token.Units(tip), Cap: token.Units(50 + tip)})
 	tx.GasUnit = chain.GasUnit(n.Nonce % 2 * 1000)
@@ -219,4 +203,145 @@ func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 func (c *check) proposal(r payment.Request) proposal.Proposal {
 	by := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour, NotBefore: noon}
 	return proposal.New(by, r, usdc, 84532, "base-sepolia", noon)
+}
+
+// noon is the present of the suites. Payments keep milliseconds; a store keeps every other time to the nanosecond.
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 123_000_000, time.UTC)
+
+// A promise is a sentence of a port's contract and the check that the store C keeps it.
+type promise[C any] struct {
+	sentence string
+	keep     func(C)
+}
+
+// examine checks each promise in a subtest, on the store that open returns.
+func examine[C any](t *testing.T, promises []promise[C], open func(tester) C) {
+	for _, p := range promises {
+		t.Run(p.sentence, func(t *testing.T) { p.keep(open(tester{t})) })
+	}
+}
+
+// Places checks that a store has room for as many places as the bound says, of the longest names, and for none more.
+func Places(t *testing.T, s store.Places) {
+	c := tester{t}
+	take := func(id string, most int) error {
+		return s.Take(t.Context(), store.Place{Merchant: longest, ID: id, Until: noon.Add(time.Minute)}, noon, most)
+	}
+	for i := range store.MaxPlaces {
+		c.ok("up to the bound", take(fmt.Sprintf("%026d", i), store.MaxPlaces))
+	}
+	c.refused("one more", take("z", store.MaxPlaces), store.ErrFull)
+}
+
+// A tester is one subtest with the assertions that all suites share.
+type tester struct{ *testing.T }
+
+// ok ends the subtest if the named call returned an error.
+func (c tester) ok(what string, err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatalf("%s: %v", what, err)
+	}
+}
+
+// refused checks that the named call returned the error want.
+func (c tester) refused(what string, err, want error) {
+	c.Helper()
+	if !errors.Is(err, want) {
+		c.Errorf("%s: error = %v, want %v", what, err, want)
+	}
+}
+
+func (c tester) same(what string, want, got any, options ...cmp.Option) {
+	c.Helper()
+	if diff := cmp.Diff(want, got, append(options, byEquality, wholeBytes, bare)...); diff != "" {
+		c.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// byEquality compares types with hidden fields by ==.
+var byEquality = cmpopts.EquateComparable(token.Amount{}, webhook.Secret{})
+
+// wholeBytes compares byte slices at once: a diff of a megabyte takes seconds.
+var wholeBytes = cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal))
+
+// wins calls f n times at once and returns the indices of the calls without an
+// error. It checks that every other call was refused with the error refusal.
+func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) error) (won []int) {
+	c.Helper()
+	errs, start := make([]error, n), make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(c.Context(), i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	for i, err := range errs {
+		if err == nil {
+			won = append(won, i)
+			continue
+		}
+		c.refused(fmt.Sprint("racing call ", i), err, refusal)
+	}
+	return won
+}
+
+// A race is n calls of write at once, so many of which succeed. Every other has the refusal.
+type race struct {
+	what    string
+	n, wins int
+	refusal error
+	write   func(ctx context.Context, i int) error
+}
+
+func (c tester) races(all ...race) {
+	c.Helper()
+	for _, race := range all {
+		won := c.wins(race.n, race.refusal, func(ctx context.Context, i int) error {
+			return patiently(func() error { return race.write(ctx, i) })
+		})
+		if len(won) != race.wins {
+			c.Errorf("%d of %d racing %s got in, want %d", len(won), race.n, race.what, race.wins)
+		}
+	}
+}
+
+// errOthers is the refusal of a racing call that found another's result.
+var errOthers = errors.New("another call's")
+
+// othersUnless returns errOthers for a call that is not the one.
+func othersUnless(own bool, err error) error {
+	if err == nil && !own {
+		return errOthers
+	}
+	return err
+}
+
+// patiently repeats a write whose outcome the store could not tell, as happens when many transactions meet on one item.
+func patiently(write func() error) error {
+	var err error
+	for range 20 {
+		err = write()
+		if class(err) != unknown || errors.Is(err, errOthers) {
+			break
+		}
+	}
+	return err
+}
+
+// eventually repeats read, which compares an index with its table, until it
+// returns no difference: an index may lag. It gives up after a second or more.
+func (c tester) eventually(what string, read func() (diff string)) {
+	c.Helper()
+	var diff string
+	for range 50 {
+		if diff = read(); diff == "" {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.Errorf("%s (-want +got):\n%s", what, diff)
 }

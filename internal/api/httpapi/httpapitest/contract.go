@@ -97,7 +97,6 @@ func (c *Contract) validate(pointer string, value any) error {
 	return schema.Validate(value)
 }
 
-// validateJSON is validate for the text of a value.
 func (c *Contract) validateJSON(pointer string, text []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

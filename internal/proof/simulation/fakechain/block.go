@@ -53,7 +53,6 @@ func (r Rule) Fee(cost token.Amount) token.Amount {
 	return cost
 }
 
-// move moves coins from one account to another.
 func (r Rule) move(accounts map[token.Address]Account, from, to token.Address, amount token.Amount) {
 	coins, wei := r.of(amount, token.Amount{})
 	source := accounts[from]
@@ -213,14 +212,12 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 		}
 		c.move(accounts, tx.From, to, moved)
 		word := moved.Bytes32()
-		logs = append(logs, chain.Log{
-			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:], Index: uint64(len(logs)),
-		})
+		logs = append(logs, chain.Log{Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)},
+			Data: word[:], Index: uint64(len(logs))})
 	}
 	return logs, true
 }
 
-// gasOf is the gas that tx uses.
 func (c *Chain) gasOf(tx Tx) uint64 {
 	if tx.To != c.Token && tx.To != Batcher {
 		return chain.NoopGas + c.L1Gas

@@ -70,7 +70,6 @@ func (l *Liar) draw(subject string, of ...any) *rand.Rand {
 // period numbers the times in which answers stay the same.
 func (l *Liar) period() uint64 { return uint64(time.Now().UnixNano()) / uint64(max(1, l.now().Hold)) }
 
-// number returns n, or a lie.
 func (l *Liar) number(subject string, n uint64) uint64 {
 	if r := l.draw(subject); r != nil {
 		lies := []uint64{0, n - min(n, 1), n - min(n, 1+r.Uint64N(40)), n / 2, n + 1, n + 2 + r.Uint64N(40), n * 1000, math.MaxInt64}
@@ -79,7 +78,6 @@ func (l *Liar) number(subject string, n uint64) uint64 {
 	return n
 }
 
-// amount returns a, or a lie.
 func (l *Liar) amount(subject string, a token.Amount) token.Amount {
 	if r := l.draw(subject); r != nil {
 		more, _ := a.Add(token.Units(1 + r.Uint64N(1_000)))
@@ -89,7 +87,6 @@ func (l *Liar) amount(subject string, a token.Amount) token.Amount {
 	return a
 }
 
-// fault returns err, or an error in place of a good answer.
 func (l *Liar) fault(method string, err error, others ...error) error {
 	if r := l.draw("error", method); r != nil && err == nil {
 		others = append(others, ErrDown, chain.ErrWrongChain, chain.ErrRejected)

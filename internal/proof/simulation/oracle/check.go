@@ -20,7 +20,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// paid is the sum of the transfers to one payee.
 type paid struct {
 	times  int
 	amount token.Amount
@@ -436,7 +435,6 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 	}
 }
 
-// fees sums the fees of all transactions.
 func (o *Oracle) fees() (sum token.Amount) {
 	o.Chain.Canonical(func(_ fakechain.Tx, r chain.Receipt) { sum, _ = sum.Add(o.Chain.Fee(*r.Fee)) })
 	return sum

@@ -80,7 +80,6 @@ func (o *Oracle) Called(actor, node, op, args string) {
 	}
 }
 
-// most returns the largest count of a node.
 func most(counts map[string]int) (n int) {
 	for _, count := range counts {
 		n = max(n, count)

@@ -135,14 +135,11 @@ type nonce struct {
 
 // New returns an Oracle that sees every transaction that the chain mines.
 func New(c Config) *Oracle {
-	o := &Oracle{
-		Config: c,
-		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
-		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
-		refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
+	o := &Oracle{Config: c, orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{},
+		events: map[string][]webhook.Event{}, noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{},
+		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
-		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{},
-	}
+		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }

@@ -96,7 +96,6 @@ func WantsMined(merchant string) bool {
 	return merchant != "" && merchant != payment.Operator && (merchant[len(merchant)-1]-'0')%2 == 1
 }
 
-// told reports whether it was published that a payment is mined.
 func (o *Oracle) told(id payment.ID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
