@@ -71,8 +71,6 @@ func units(a token.Amount) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: a.String()}
 }
 
-func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
-
 func textSet(all ...string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: all} }
 
 func texts(hashes []chain.Hash) []string {

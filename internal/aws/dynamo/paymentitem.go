@@ -85,7 +85,8 @@ func encodePayment(p payment.Payment) attributes {
 		Metadata: p.Metadata, Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(),
 		Network: p.Network, Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(), TxGas: p.Tx.Gas,
 		TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		Guarded: p.Guarded, WalletOf: p.WalletOf, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version, CreatedAt: moment(p.CreatedAt),
+		Guarded: p.Guarded, WalletOf: p.WalletOf, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version,
+		CreatedAt: moment(p.CreatedAt),
 		UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Tx.L1Fee.IsZero() {

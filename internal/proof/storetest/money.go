@@ -580,7 +580,7 @@ var damagePromises = []promise[*check]{
 		c.same("the registry", want, must.Get(c.Wallets(c.Context(), rail(id.ChainID)))(c))
 	}},
 	{"a damaged record tells its nonces and gives none", func(c *check) {
-		w := c.reserved(c.opened(), "pay_a")
+		w := must.Get(c.Reserve(c.Context(), need(c.opened(), "pay_a")))(c)
 		c.SpoilWallet(w.ID)
 		got := c.wallet(w.ID)
 		if got.Damaged == "" || got.NextNonce != w.NextNonce || got.Balance != w.Balance || !got.Gas.IsZero() {
@@ -618,7 +618,8 @@ var damagePromises = []promise[*check]{
 		if unreadable == 0 || slices.Contains(found, p.ID) || !slices.Contains(found, intact.ID) {
 			c.Errorf("%d entries are unreadable, among %v", unreadable, found)
 		}
-		for range c.Entries(c.Context()) {
+		for _, err := range c.Entries(c.Context()) {
+			_ = err
 			break // it must not go on
 		}
 		gone, stop := context.WithCancel(c.Context())

@@ -226,11 +226,12 @@ func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
 		return keys.Issue(ctx, apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: merchant, Mode: s.Mode(),
 			CreatedAt: noon.Add(time.Duration(i) * time.Second)}, apikey.MaxLive)
 	}
-	c.races(race{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, issue}, race{"entries of one address", 20, 1, errOthers, func(ctx context.Context, i int) error {
+	enter := func(ctx context.Context, i int) error {
 		_, added, err := book.AddEntry(ctx, recipient.Entry{Merchant: merchant, Mode: "test", Address: token.Address{1},
 			CreatedAt: noon.Add(time.Duration(i) * time.Second), ActiveAt: noon})
 		return othersUnless(added, err)
-	}})
+	}
+	c.races(race{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, issue}, race{"entries of one address", 20, 1, errOthers, enter})
 	c.eventually("the list of keys", func() string {
 		return cmp.Diff(apikey.MaxLive, len(must.Get(keys.List(t.Context(), merchant))(c)))
 	})

@@ -180,12 +180,6 @@ func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
 	return w
 }
 
-// reserved returns the wallet as the store answers a reservation for the payment.
-func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
-	c.Helper()
-	return must.Get(c.Reserve(c.Context(), need(w, id)))(c)
-}
-
 func (c *check) wallet(id wallet.ID) wallet.Wallet {
 	c.Helper()
 	return must.Get(c.Wallet(c.Context(), id))(c)

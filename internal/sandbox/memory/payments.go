@@ -159,7 +159,9 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 				all = append(all, r.p)
 			}
 		}
-		page, next = newest(all, f.From, f.Limit, func(p payment.Payment) store.Position { return store.Position{CreatedAt: p.CreatedAt, ID: p.ID} })
+		page, next = newest(all, f.From, f.Limit, func(p payment.Payment) store.Position {
+			return store.Position{CreatedAt: p.CreatedAt, ID: p.ID}
+		})
 		return nil
 	})
 	return page, next, err

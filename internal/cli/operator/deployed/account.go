@@ -122,7 +122,8 @@ func (a *Account) tables() (t Tables, err error) {
 	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
 	log := CopiedLog{payments, a.AWS, named["PaymentsTableName"], named["AuditLogGroupName"]}
 	return Tables{payments, log, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
-		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"]), a.Parameters["EventBus"] != ""}, nil
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"]),
+		a.Parameters["EventBus"] != ""}, nil
 }
 
 // Who implements Platform.
