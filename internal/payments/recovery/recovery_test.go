@@ -220,6 +220,8 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	} else {
 		must.OK(t, tables.PutNoop(t.Context(), store.PendingTxOf(committed)))
 	}
+	noop := chain.Tx{ChainID: 1, To: id.Address, Gas: chain.GasLimit(chain.NoopGas), Fees: lost.Tx.Fees}
+	must.OK(t, tables.PutNoop(t.Context(), wallet.PendingNoop(id, noop, must.Get(signer.Sign(t.Context(), noop, 1))(t), time.Now())))
 	if is == "mined" {
 		c.MineExactly(signed.Raw)
 	}
@@ -236,8 +238,17 @@ func recoverTornCopy(t *testing.T, has, is string) {
 		time.Sleep(d)
 		mine()
 	}
+	torn := 0
+	r.Say = func(format string, _ ...any) {
+		if strings.HasSuffix(format, "counts as lost") {
+			torn++
+		}
+	}
 	r.DryRun = true
 	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
+	if (torn == 1) == whole || torn > 1 {
+		t.Errorf("%d transactions count as lost", torn)
+	}
 	if r.DryRun = false; !whole {
 		r.Since = 2 // it may have been mined before
 		_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
