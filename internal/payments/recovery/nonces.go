@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -53,6 +55,11 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
 	}
 	below = max(count+r.Window, w.NextNonce)
+	torn, err := r.dropTorn(ctx, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	below = max(below, torn)
 	nonces := lacking(w, settled, below)
 	if r.DryRun {
 		return below, len(nonces), nil
@@ -74,6 +81,58 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 		}
 	}
 	return below, noops, r.advance(ctx, id, below)
+}
+
+// dropTorn deletes the wallet's pending transactions whose payments the tables do not have as signed, and returns the
+// nonce above the last of them. A commit writes both at once, but a copy may have one alone (Amazon DynamoDB Developer
+// Guide, "Amazon DynamoDB Transactions: How it works"), and no round could end it. From then on it is a lost
+// transaction: it or a no-op uses up its nonce, and putBack finds it if it was mined. A crash leaves a nonce without a
+// transaction, which the next run uses up.
+func (r *run) dropTorn(ctx context.Context, id wallet.ID) (below uint64, err error) {
+	txs, _, err := r.Store.PendingTxs(ctx, id, 0)
+	for _, tx := range txs {
+		torn := false
+		if err == nil && !tx.Noop() {
+			torn, err = r.torn(ctx, tx.Payment)
+		}
+		if err != nil || !torn {
+			continue
+		}
+		below = tx.Nonce + 1
+		r.Say("%s: nonce %d has a transaction of payment %s, which is not signed: it counts as lost", id.Address, tx.Nonce, tx.Payment)
+		if err = r.reaches(ctx, tx); err == nil && !r.DryRun {
+			err = r.Store.DeletePendingTx(ctx, id, tx.Nonce)
+		}
+	}
+	return below, err
+}
+
+// reaches returns an error if tx may have been mined before the blocks that the run reads.
+func (r *run) reaches(ctx context.Context, tx wallet.PendingTx) error {
+	if r.Since == 0 {
+		return nil
+	}
+	first, err := r.nodes.FirstSince(ctx, tx.Since.Add(-time.Minute), r.Since) // clocks differ
+	if err == nil && first < r.Since {
+		err = fmt.Errorf("it may have been mined from block %d on: use --since %d, or less", first, first)
+	}
+	return err
+}
+
+// torn reports whether a payment whose pending transaction was read is not signed. One that is prepared may be signed
+// by now, or a commit may be half visible to reads: torn proves by a write that it is prepared still.
+func (r *run) torn(ctx context.Context, id payment.ID) (bool, error) {
+	stored, err := r.Store.Payment(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return true, nil
+	case err == nil && stored.State == payment.Prepared && !r.DryRun:
+		err = r.Store.Reassign(ctx, stored, stored.Revision)
+	}
+	if errors.Is(err, store.ErrChanged) {
+		return false, nil
+	}
+	return err == nil && !stored.State.Signed(), err
 }
 
 // queryWallet returns every node's view of a wallet, and how many of its transactions are final on all of them.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
@@ -162,6 +163,112 @@ func TestRecover(t *testing.T) {
 	must.OK(t, r.Resume(t.Context(), ids))
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
+	}
+}
+
+// behind answers the first read of a payment as if it came before the commit.
+type behind struct {
+	store.Store
+	before *payment.Payment
+}
+
+func (s behind) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	if p := *s.before; p.ID == id {
+		*s.before = payment.Payment{}
+		return p, nil
+	}
+	return s.Store.Payment(ctx, id)
+}
+
+// TestRecoverTornCopy: the copy has a pending transaction, and its payment as it was before the commit. The chain decides
+// whether it was made, and a run ends. A payment that the tables have as committed keeps its bytes.
+func TestRecoverTornCopy(t *testing.T) {
+	for _, has := range []string{"no payment", "it prepared", "it proposed", "it committed", "it committed meanwhile"} {
+		for _, is := range []string{"mined", "in a pool", "unsent", "unsent, far ahead"} {
+			if strings.HasPrefix(has, "it committed") && is == "unsent, far ahead" {
+				continue // a wallet that commits gives out each nonce before
+			}
+			t.Run(has+", "+is, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { recoverTornCopy(t, has, is) }) })
+		}
+	}
+}
+
+func recoverTornCopy(t *testing.T, has, is string) {
+	c, keys, tables, r, mine := world(t, 1e12)
+	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
+	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 3}, coin.Contract))
+	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
+	lost := payment.New(payment.KeyID(q.Merchant, q.Mode, q.IdempotencyKey), q, coin, "test", time.Now())
+	lost = lost.AssignedTo(id.Address, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 100_000,
+		Data: append(chain.TransferData(q.To, q.Amount), lost.ID.Memo()...), Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}})
+	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: id}))(t)
+	nonce := map[string]uint64{"unsent, far ahead": 5}[is]
+	signed := must.Get(signer.Sign(t.Context(), lost.Tx, nonce))(t)
+	committed := must.Get(lost.Commit(signed, time.Unix(60, 0)))(t)
+
+	whole := strings.HasPrefix(has, "it committed")
+	switch has {
+	case "no payment":
+	case "it proposed":
+		must.Get(tables.Propose(t.Context(), proposal.New(proposal.Proposal{Life: time.Hour}, q, coin, 1, "test", time.Now())))(t)
+	default:
+		_, _, err := tables.Create(t.Context(), lost)
+		must.OK(t, err)
+	}
+	if whole {
+		must.OK(t, tables.Commit(t.Context(), committed))
+	} else {
+		must.OK(t, tables.PutNoop(t.Context(), store.PendingTxOf(committed)))
+	}
+	noop := chain.Tx{ChainID: 1, To: id.Address, Gas: chain.GasLimit(chain.NoopGas), Fees: lost.Tx.Fees}
+	must.OK(t, tables.PutNoop(t.Context(), wallet.PendingNoop(id, noop, must.Get(signer.Sign(t.Context(), noop, 1))(t), time.Now())))
+	if is == "mined" {
+		c.MineExactly(signed.Raw)
+	}
+	for range 4 {
+		mine()
+	}
+	if is == "in a pool" {
+		c.Nodes[0].Send(t.Context(), signed.Raw)
+	}
+
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	r.Wait = func(_ context.Context, d time.Duration) {
+		time.Sleep(d)
+		mine()
+	}
+	torn := 0
+	r.Say = func(format string, _ ...any) {
+		if strings.HasSuffix(format, "counts as lost") {
+			torn++
+		}
+	}
+	r.DryRun = true
+	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
+	if (torn == 1) == whole || torn > 1 {
+		t.Errorf("%d transactions count as lost", torn)
+	}
+	if r.DryRun = false; !whole {
+		r.Since = 2 // it may have been mined before
+		_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
+		if _, lacks := tables.PendingTx(ctx, id, nonce); lacks != nil || err == nil || !strings.Contains(err.Error(), "--since 0") {
+			t.Errorf("after a dry run, and one from a later block: %v; %v", lacks, err)
+		}
+		r.Since = 0
+	}
+	if has == "it committed meanwhile" {
+		r.Store = behind{tables, &lost}
+	}
+	key := lost.ID
+	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
+	p, err := tables.Payment(ctx, key)
+	paid := err == nil && p.State == payment.Confirmed && p.TxHash == signed.Hash
+	if paid != (whole || !strings.HasPrefix(is, "unsent")) || !paid && p.State.Signed() {
+		t.Errorf("the payment is %q, with %s, %v", p.State, p.TxHash, err)
+	}
+	if w := must.Get(tables.Wallet(ctx, id))(t); w.NextNonce <= nonce {
+		t.Errorf("the next nonce is %d: the lost transaction may be mined later", w.NextNonce)
 	}
 }
 
