@@ -17,7 +17,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.52.9
 	github.com/aws/smithy-go v1.28.8
 	github.com/ethereum/go-ethereum v1.17.10
-	github.com/google/go-cmp v0.7.0
 	github.com/remit-payouts/remit/sdk/go v0.1.0
 	golang.org/x/sync v0.24.0
 	gopkg.in/yaml.v3 v3.0.1

@@ -1,3 +1,6 @@
+// Package storetest holds the suites that every adapter of a store's port passes: Payments for the ports of package
+// store, Webhooks for webhook.Store, APIKeys for the stores of keys and address books; and Alike, which compares two
+// adapters by random operations. Every merchant, wallet and key in a suite is new, so all subtests may share one store.
 package storetest
 
 import (
