@@ -34,8 +34,8 @@ func Open(config aws.Config, arn string, now func() time.Time) *Bus {
 	return &Bus{client: eventbridge.NewFromConfig(config, func(o *eventbridge.Options) { o.RetryMaxAttempts = 1 }), arn: arn, now: now}
 }
 
-// Put implements webhook.Bus. An entry of 256 KB is the most that EventBridge took first (1 MB by now); an event has
-// at most webhook.MaxBody.
+// Put implements webhook.Bus. An event has at most webhook.MaxBody: an entry must be smaller than 256 KB (Amazon
+// EventBridge User Guide, "Calculating Amazon EventBridge PutEvents event entry size").
 func (b *Bus) Put(ctx context.Context, e webhook.Event) error {
 	if b.now().UnixNano() < b.until.Load() {
 		return fmt.Errorf("giving %s to %s: it failed a moment ago", e.ID, b.arn)
