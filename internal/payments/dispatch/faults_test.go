@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -342,11 +343,11 @@ func TestANonceThatIsForgone(t *testing.T) {
 type book struct {
 	active token.Address
 	err    error
-	asked  int
+	asked  int64
 }
 
 func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
-	b.asked++
+	atomic.AddInt64(&b.asked, 1)
 	return to == b.active, b.err
 }
 
