@@ -279,10 +279,11 @@ func (c *Cluster) StartAssignment(n int, merchant string) {
 			err := c.store.SetState(ctx, id, wallet.Active, wallet.Draining, now())
 			w, unread := c.store.Wallet(ctx, id)
 			txs, unreadable, failed := c.store.PendingTxs(ctx, id, 0)
-			if err = cmp.Or(err, unread, failed); err == nil && len(txs)+unreadable == 0 && !w.Suspect() {
+			idle := len(w.Reservations)+len(txs)+unreadable == 0
+			if err = cmp.Or(err, unread, failed); err == nil && idle && !w.Suspect() {
 				err = c.store.Assign(ctx, w, merchant, now())
 			}
-			if err == nil && len(txs)+unreadable == 0 || ctx.Err() != nil {
+			if err == nil && idle || ctx.Err() != nil {
 				return
 			}
 			c.scheduler.Sleep(ctx, 10*time.Second)

@@ -95,6 +95,7 @@ func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (non
 // idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is
 // assigned already may have payments under way.
 func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w wallet.Wallet, holds string, err error) {
+	w, missing := d.Payments.Wallet(ctx, r.ID) // first: Assign then finds a payment that has begun since
 	if r.State != wallet.Assigned {
 		err = settled(ctx, d, r, nil)
 	}
@@ -109,7 +110,7 @@ func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w
 	if !v.Balance.IsZero() {
 		holds = d.Holds(v.Account)
 	}
-	w, err = d.Payments.Wallet(ctx, r.ID)
+	err = missing
 	switch unknown := errors.Is(err, wallet.ErrUnknown); {
 	case unknown && v.Mined+v.Pending > 0:
 		err = fmt.Errorf("wallet %s has transactions, and the tables have no record of it; run remit recover", r.Address)
