@@ -15,10 +15,10 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// source is that of every event, for the patterns of rules.
+// source is the source of every event; rules match it.
 const source = "remit"
 
-// cooldown is how long a bus that failed is not asked again, so that its jobs take no time from those of webhooks.
+// After a failure the bus is not called for a cooldown: its jobs would take time from webhooks.
 const cooldown = 30 * time.Second
 
 // A Bus is an EventBridge bus. It is safe for concurrent use.
