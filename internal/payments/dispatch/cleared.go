@@ -11,19 +11,25 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// othersCleared returns an error unless every other rail is cleared (store.Rules.Uncleared): a run of check-receipts
-// has noted it, or else this process compares. While a chain has no rail, that rail is not.
-func (d sending) othersCleared(ctx context.Context) error {
-	others, err := d.others(ctx)
-	if err != nil || d.rails == nil || d.Ephemeral {
-		return err
+// uncleared returns the other rails of which these tables may lack payments (store.Rules.Uncleared). While a chain has no
+// rail, it is an error.
+func (d *Dispatcher) uncleared(ctx context.Context) ([]store.Rail, error) {
+	if d.rails == nil || d.Ephemeral {
+		return nil, nil
 	}
 	all, err := d.rules.Get(ctx, d.Now(), d.rails.read)
 	if err = cmp.Or(err, d.strange(ctx, all)); err != nil {
-		return err
+		return nil, err
 	}
-	uncleared, err := all.Uncleared(ctx, d.Store, d.Coin(), d.Now())
-	if err != nil {
+	return all.Uncleared(ctx, d.Store, d.Coin(), d.Now())
+}
+
+// othersCleared returns an error unless every other rail is cleared: a run of check-receipts has noted it, or else this
+// process compares.
+func (d sending) othersCleared(ctx context.Context) error {
+	others, err := d.others(ctx)
+	uncleared, unread := d.uncleared(ctx)
+	if err = cmp.Or(err, unread); err != nil {
 		return err
 	}
 	var checks errgroup.Group

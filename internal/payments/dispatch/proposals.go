@@ -183,16 +183,21 @@ func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (pro
 }
 
 // unmade returns an error unless an open proposal can end: its begun release holds no nonce, and no handler is making its
-// payment. In restored tables the payment may have been made: there no run of this series has found the wallets abreast,
-// or some are under suspicion.
+// payment. In restored tables the payment may have been made, or another under its key: there no run of this series has
+// found the wallets abreast, another rail is not cleared, or some wallets are under suspicion.
 func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
+	on, err := s.Of(ctx, p.Coin())
+	if err != nil {
+		return err
+	}
 	wallets, err := s.Store.Wallets(ctx, p.Coin())
 	compared, unread := s.Store.Compared(ctx, p.Coin())
-	if err := cmp.Or(err, unread); err != nil {
+	others, unknown := on.uncleared(ctx)
+	if err := cmp.Or(err, unread, unknown); err != nil {
 		return err
 	}
 	opened, begun := wallets.Working(true), p.State == payment.Prepared
-	unsure := len(opened) > 0 && !compared.Cleared(s.Now()) || begun && s.Now().Sub(p.CreatedAt) < handlerLife
+	unsure := len(others) > 0 || len(opened) > 0 && !compared.Cleared(s.Now()) || begun && s.Now().Sub(p.CreatedAt) < handlerLife
 	for _, r := range opened {
 		w, err := s.Store.Wallet(ctx, r.ID)
 		if err != nil && !errors.Is(err, wallet.ErrUnknown) {

@@ -265,6 +265,11 @@ func TestCancel(t *testing.T) {
 		"restored, and not compared": {nil, 0, func(d *desk) {
 			d.Must(d.Tables.SetCompared(t.Context(), porttest.Rail.Coin(), store.Comparison{Revision: 1}))
 		}, proposal.ErrBeginning},
+		"another rail is not compared": {nil, 0, func(d *desk) {
+			railsOf(d.process)
+			d.Pass(time.Minute)
+			d.compared()
+		}, proposal.ErrBeginning},
 		"restored, and suspected": {nil, 0, func(d *desk) {
 			d.Must(d.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
 		}, proposal.ErrBeginning},

@@ -23,7 +23,11 @@ func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
 	}
-	if err := cmp.Or(d.compareAll(ctx), d.othersCleared(ctx)); err != nil {
+	err := d.compareAll(ctx)
+	if err == nil {
+		err = d.othersCleared(ctx)
+	}
+	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	d.checked.Store(true)

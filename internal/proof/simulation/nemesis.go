@@ -151,12 +151,14 @@ func (n *nemesis) strike() {
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
 
-// forget takes the tables of two rails back unnoticed, once every transaction of theirs is so deep that a node that
-// lags has it too. So only a comparison can show that a payment is lost.
+// forget takes the tables of two rails back unnoticed, once every transaction of theirs is so deep that every node has it,
+// also one that lags. So only a comparison can show that a payment is lost.
 func (n *nemesis) forget() {
 	c := n.cluster
 	if !n.quiet || n.ended() || n.reduction.Without[unnoticed] || c.losses == 2 || c.accepted || n.where.IntN(5) > 0 || c.model.flying(8) ||
-		slices.ContainsFunc(c.rails, func(r *rail) bool { return r.Chain.Away() }) {
+		slices.ContainsFunc(c.rails, func(r *rail) bool {
+			return r.Chain.Away() || slices.ContainsFunc(r.Chain.Nodes, func(n *fakechain.Node) bool { return n.Stuck })
+		}) {
 		return
 	}
 	images := slices.DeleteFunc(append([]*memory.Payments{memory.NewPayments()}, n.images...),
