@@ -431,7 +431,13 @@ func (a *acceptor) Finish(ctx context.Context, p payment.Payment) error {
 	if p.State == payment.Failed {
 		op = model.Fail
 	}
-	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, 0, false, func() error { return a.Store.Finish(ctx, p) })
+	write := func() error { return a.Store.Finish(ctx, p) }
+	var err error
+	if a.cluster.at(p.Tx.ChainID).oracle.Gone(p) { // judged before an operator accepted another chain
+		err = write()
+	} else {
+		err = a.take(ctx, op, p.ID, spotOf(p), p.Revision, 0, false, write)
+	}
 	if err == nil {
 		a.events[p.Event.ID] = p.ID
 	}

@@ -60,7 +60,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		}); seen.times > 0 && listed {
 			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
 		}
-		if o.gone(p) {
+		if o.Gone(p) {
 			if !slices.Contains(wallets, r.To) {
 				sum, _ = sum.Add(seen.amount)
 			}

@@ -264,8 +264,8 @@ func (o *Oracle) Recovers() { o.past = append(o.past, o.Store.Image()) }
 // as final behind it is so no more, and nobody can know.
 func (o *Oracle) RolledBack(base uint64) { o.base, o.rolled = base, time.Now() }
 
-// gone reports whether p ended on blocks that were rolled back.
-func (o *Oracle) gone(p payment.Payment) bool {
+// Gone reports whether p ended on blocks that were rolled back.
+func (o *Oracle) Gone(p payment.Payment) bool {
 	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
 }
 
