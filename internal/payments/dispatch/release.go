@@ -71,7 +71,7 @@ func (s *Proposals) lookAfter(ctx context.Context, id payment.ID, crowd bool) (s
 	}
 	p = s.publish(ctx, p)
 	signed, err = s.tryRelease(ctx, p)
-	if crowd && !signed && p.Payment.State == payment.Proposed && p.Event == "" && !s.Now().Before(p.Next()) {
+	if crowd && !signed && p.Payment.State == payment.Proposed && p.Event == "" {
 		err = errors.Join(err, s.amendUnchanged(ctx, p, p.Later(s.Now())))
 	}
 	return signed, err

@@ -188,9 +188,9 @@ func (p Proposal) Begin(offer payment.Payment) Proposal {
 const maxInterval, nextRun = 15 * time.Minute, 45 * time.Second
 
 // Later returns p, that could not be released or ended now, so that nothing is tried for as long as it has been due
-// already, within limits: others are due before it. Merchants do not see it.
+// already, within limits, nor before a refusal's time: others are due before it. Merchants do not see it.
 func (p Proposal) Later(now time.Time) Proposal {
-	p.Retry = now.Add(min(max(now.Sub(p.DueAt()), nextRun), maxInterval))
+	p.Retry = later(p.Retry, now.Add(min(max(now.Sub(p.DueAt()), nextRun), maxInterval)))
 	return p
 }
 

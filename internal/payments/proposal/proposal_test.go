@@ -57,6 +57,8 @@ func TestWhenSomethingIsToBeDone(t *testing.T) {
 		}
 		now = want
 	}
+	at("in a crowd, just refused", later.Later(now.Add(-16*time.Minute)).Next(), now)
+	at("in a crowd, due again", later.Later(now).Next(), now.Add(15*time.Minute))
 	at("the last try", later.Refused(proposal.Refusal{Code: "x"}, now).Next(), tomorrow.Add(time.Hour))
 	at("an approval", later.Approve(proposal.Author{}, now).Retry, time.Time{})
 	later.Closed = true
