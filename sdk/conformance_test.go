@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
@@ -246,20 +247,28 @@ func drives(t *testing.T, l language, url, key string) func(call string, options
 	return ask
 }
 
+// crowd has 25 of a client's intents under way at once.
+func crowd() *errgroup.Group {
+	g := &errgroup.Group{}
+	g.SetLimit(25)
+	return g
+}
+
 // settles is a client that asks for the intents which the gateway holds, until each is settled: none may be paid.
 // Amounts of 7 and 8 digits have different holds.
 func settles(t *testing.T, l language, url, key, to string) {
-	ask, all := drives(t, l, url, key), sync.WaitGroup{}
+	ask, all := drives(t, l, url, key), crowd()
 	for i := range holds() {
-		all.Go(func() {
+		all.Go(func() error {
 			options := map[string]any{"timeout": 200, "settle": true, "asset": map[bool]string{true: eurc}[l.name == "python"]}
 			e := ask("pay", options, held(l, i), to, fmt.Sprint(3_000_000+i+i%2*10_000_000))
 			if e.Error != "Refused insufficient_funds settled" {
 				t.Errorf("%s: an intent that is held ended with %q %s", l.name, e.Error, e.Message)
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait()
 }
 
 // proposals is how many intents of each language are proposed.
@@ -271,7 +280,7 @@ func proposed(l language, i int) string { return fmt.Sprint("proposed-", l.name,
 // its end; the other one approves it, cancels it, or does one behind the other. It reports the amounts that must be
 // paid, once: of those that were approved, unless a cancel was answered.
 func proposes(t *testing.T, l language, url, key, second, to string, paid func(amount, asset string)) {
-	first, other, all := drives(t, l, url, key), drives(t, l, url, second), sync.WaitGroup{}
+	first, other, all := drives(t, l, url, key), drives(t, l, url, second), crowd()
 	until := func(call string, id any) (e end) {
 		for e.Error = "OutcomeUnknown"; e.Error == "OutcomeUnknown" || e.Error == "Refused proposal_in_progress"; {
 			e = other(call, map[string]any{}, id)
@@ -279,7 +288,7 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 		return e
 	}
 	for i := range proposals() {
-		all.Go(func() {
+		all.Go(func() error {
 			intent, amount, asset := proposed(l, i), fmt.Sprint(5_000_000+i), assetOf(i)
 			asked, kind := map[string]any{"to": to, "amount": amount}, i/3%3
 			if asset != "" {
@@ -304,9 +313,10 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 				t.Errorf("%s: %s: %+v; a payment meanwhile %+v; approve %+v; cancel %+v; a payment then %+v",
 					l.name, intent, p, early, approved, cancelled, late)
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait()
 }
 
 // holds is how many intents of each language the gateway holds.
