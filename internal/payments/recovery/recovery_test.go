@@ -148,8 +148,9 @@ func TestRecover(t *testing.T) {
 	if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
 		t.Errorf("the first run: %+v", got)
 	}
-	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 {
-		t.Errorf("the payment is %s, of %s at nonce %d", p.State, p.Wallet, p.Nonce)
+	p := must.Get(tables.Payment(t.Context(), lost))(t)
+	if p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 || time.Since(p.CreatedAt) > time.Minute {
+		t.Errorf("the payment is %s, of %s at nonce %d, created at %s", p.State, p.Wallet, p.Nonce, p.CreatedAt)
 	}
 	if known, _ := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(ids[0].Address); known.State != wallet.Draining {
 		t.Errorf("a wallet that no table knew is %s: it may hold a merchant's coins", known.State)

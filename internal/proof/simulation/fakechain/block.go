@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -69,6 +70,7 @@ type block struct {
 	number   uint64
 	hash     chain.Hash
 	parent   *block
+	at       time.Time
 	receipts []chain.Receipt // of txs, in their order
 	txs      []Tx
 	accounts map[token.Address]Account // after this block
@@ -118,10 +120,13 @@ var Guard = token.Address{0: 0xb1, 1: 0x0c}
 // gasUsed is the gas that a transfer of the fake token uses.
 const gasUsed = 50_000
 
+// now is the time of a block that is made: whole seconds.
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
+
 // extend returns the block that follows parent with txs, which must be executable in this order.
 func (c *Chain) extend(parent *block, txs []Tx) *block {
 	c.blocks++
-	b := &block{number: parent.number + 1, parent: parent, txs: txs, accounts: maps.Clone(parent.accounts)}
+	b := &block{number: parent.number + 1, parent: parent, at: now(), txs: txs, accounts: maps.Clone(parent.accounts)}
 	binary.BigEndian.PutUint64(b.hash[:], b.number)
 	binary.BigEndian.PutUint64(b.hash[8:], c.blocks)
 	b.hash[31] = 0xb0

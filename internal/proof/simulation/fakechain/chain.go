@@ -61,7 +61,7 @@ type Chain struct {
 func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
 		Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
-		tip: &block{accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
+		tip: &block{at: now(), accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
 		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{}}
 	for range depth + 2 {
 		c.tip = c.extend(c.tip, nil)

@@ -284,15 +284,13 @@ func (n *Node) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, e
 	return hashes, n.usable()
 }
 
-// BlockTime implements chain.Node: a block is a second after the one before it.
+// BlockTime implements chain.Node.
 func (n *Node) BlockTime(_ context.Context, number uint64) (time.Time, error) {
 	if err := n.usable(); err != nil || number > n.head.number {
 		return time.Time{}, cmp.Or(err, errNoBlock)
 	}
-	return timeOf(number), nil
+	return n.head.ancestor(number).at, nil
 }
-
-func timeOf(block uint64) time.Time { return time.Unix(int64(block), 0).UTC() }
 
 // TxAtNonce implements chain.Node.
 func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
@@ -341,7 +339,7 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
 					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data),
-						Block: b.number, At: timeOf(b.number), Signed: true})
+						Block: b.number, At: b.at, Signed: true})
 				}
 			}
 		}
