@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
@@ -147,10 +148,18 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 	return count, sure
 }
 
+// showTime is how long a node may take to show a transaction, by some requests one after the other: a process's first
+// payment waits for it, and twice if it opens wallets too.
+const showTime = 10 * time.Second
+
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
-func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) (bool, error) {
+func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) (shown bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, showTime)
+	defer cancel()
 	if v.Number == 0 { // of Latest
-		v.Head, _ = v.Node.Head(ctx, ConfirmationRule{})
+		if v.Head, err = v.Node.Head(ctx, ConfirmationRule{}); err != nil {
+			return false, err
+		}
 	}
 	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, v.Number)
 	if err != nil || hash.IsZero() {

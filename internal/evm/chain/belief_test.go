@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -127,6 +128,37 @@ func TestAhead(t *testing.T) {
 				t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %+v", name, got, sure, doubted, test)
 			}
 		}
+	}
+}
+
+// hesitant takes nine seconds for each answer, or does not give its head.
+type hesitant struct {
+	*stub
+	headless bool
+}
+
+func (h hesitant) Head(ctx context.Context, r chain.ConfirmationRule) (chain.Head, error) {
+	if h.headless {
+		return chain.Head{}, errDown
+	}
+	return h.account.Head, h.wait(ctx)
+}
+
+func (h hesitant) TxAtNonce(ctx context.Context, _ token.Address, _, _ uint64) (chain.Hash, error) {
+	return h.atNonce, h.wait(ctx)
+}
+
+// TestSlowToShow: a node that shows the transaction too late does not answer, nor does one without a head.
+func TestSlowToShow(t *testing.T) {
+	for headless, want := range map[bool]time.Duration{false: 10 * time.Second, true: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			last := hesitant{&stub{takes: func(int) time.Duration { return 9 * time.Second }}, headless}
+			views, began := chain.Views{{}, {Node: last, Account: chain.Account{Mined: 7}}}, time.Now()
+			count, sure := make(chain.Nodes, 3).Ahead(t.Context(), slog.New(slog.DiscardHandler), views, token.Address{1}, 5)
+			if took := time.Since(began); count != 7 || sure || took != want {
+				t.Errorf("headless %t: Ahead() = %d, %t after %s", headless, count, sure, took)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -23,6 +24,7 @@ type round struct {
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
 	held        atomic.Bool        // the tables may lack payments of the rail
+	since       time.Time          // the tables may lack attempts from before
 
 	suspecting sync.Once
 	suspected  func() error // waits until every wallet is paused
@@ -63,7 +65,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	known := *r.known
 	uncompared := sync.OnceValue(func() func() bool { return async(func() bool { return s.uncompared(ctx, known) }) })
-	shared := &round{Settler: s, Nodes: nodes, uncompared: func() bool { return uncompared()() }}
+	shared := &round{Settler: s, Nodes: nodes, uncompared: func() bool { return uncompared()() }, since: known.Since}
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1

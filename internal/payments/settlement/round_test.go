@@ -250,6 +250,11 @@ func situations() []situation {
 			w.atNonce = nothing
 			w.Must(w.Tables.Advance(ctx, id, 1, 1))
 		}, undecided),
+		calm("a nonce that a no-op used, where the tables may have lost it", func(w *world) {
+			used(w)
+			w.atNonce = nothing
+			w.Must(w.Tables.SetCompared(ctx, porttest.Rail.Coin(), store.Comparison{Revision: 1}))
+		}, undecided),
 		calm("and no node gives its transaction", func(w *world) {
 			used(w)
 			w.atNonce = chain.Hash{0xfd}

@@ -179,9 +179,9 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 }
 
 // lostAttempt makes the transaction that used a payment's nonce one of its attempts, if it makes the same call:
-// restored tables have lost a bump. If the wallet is suspect or the nonce is below NoopsBelow, a no-op is taken too.
-// The next round settles the payment. lostAttempt also reports true while no node gives the transaction: it may be such
-// an attempt.
+// restored tables have lost a bump. A no-op is taken too if the wallet is suspect, the nonce is below NoopsBelow, or the
+// payment is older than the series of runs. The next round settles the payment. lostAttempt also reports true while no
+// node gives the transaction: it may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
@@ -194,7 +194,7 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	again := stored.Bump
 	switch {
 	case mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value && mined[0].Data == string(stored.Tx.Data):
-	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) && mined[0].Noop():
+	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow || s.Since.Before(p.since)) && mined[0].Noop():
 		again = stored.Cancel
 	default:
 		return false, nil
