@@ -13,7 +13,7 @@ func main() { apienv.HTTP(wire) }
 func wire(env apienv.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: env.Webhooks()}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
-		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
+		webhooks.Seal = kms.OpenSealer(env.AWS, key).Seal
 	}
 	return httpapi.CreateWebhook(env.Endpoints(webhooks, env.Sender()))
 }

@@ -20,7 +20,7 @@ func main() { boot.Queue(wire) }
 
 func wire(started *boot.Env) boot.Job {
 	env := tableenv.Env{Env: started}
-	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenDataKeys(env.AWS, "").Open}
+	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	deliverer := webhook.NewDeliverer(webhooks, eventenv.Jobs(env), env.Sender(), meter, env.Now, rand.Float64)
 	if arn := env.Optional("EVENT_BUS", ""); arn != "" {

@@ -13,6 +13,6 @@ import (
 func main() { apienv.HTTP(wire) }
 
 func wire(env apienv.Env) httpapi.Endpoint {
-	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenDataKeys(env.AWS, "").Open}
+	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
 	return httpapi.TestWebhook(webhook.NewTester(webhooks, env.Sender(), env.Now, rand.Reader))
 }
