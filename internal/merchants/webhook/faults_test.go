@@ -109,12 +109,6 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d cases over %d effects", cases, n)
 }
 
-// Read is a source of randomness.
-func (w *fixture) Read(p []byte) (n int, err error) {
-	err = w.faults.do("Read", func() { n, _ = rand.Read(p) })
-	return n, err
-}
-
 // TestEveryErrorIsTold lets each effect of each call fail once: the call returns its error,
 // but for the job of a resend, which PushDue makes as well.
 func TestEveryErrorIsTold(t *testing.T) {
@@ -134,10 +128,10 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s.job, _ = w.pop()
 		do := func(_ context.Context, _ string, b []byte) ([]byte, error) { return b, w.faults.do("KMS", func() {}) }
 		sealed := webhook.Sealed{Store: w.ports, Seal: do, Open: do}
-		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, w)
-		w.log = webhook.NewLog(w.ports, w, w.now, w)
+		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, rand.Reader)
+		w.log = webhook.NewLog(w.ports, w, w.now, rand.Reader)
 		w.deliverer = webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half)
-		w.tester = webhook.NewTester(sealed, w, w.now, w)
+		w.tester = webhook.NewTester(sealed, w, w.now, rand.Reader)
 		must.Get(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))(t) // sealed
 		w.faults.names = nil
 		return s

@@ -193,10 +193,7 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}
-	d, err := resentDelivery(e, old.Event, instant(l.now), l.random)
-	if err != nil {
-		return Delivery{}, err
-	}
+	d := resentDelivery(e, old.Event, instant(l.now), l.random)
 	if err := l.store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}

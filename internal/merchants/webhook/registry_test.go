@@ -87,17 +87,19 @@ func TestTestPostsOnce(t *testing.T) {
 
 func mint(t *testing.T) webhook.Secret {
 	t.Helper()
-	return must.Get(webhook.MintSecret(rand.Reader))(t)
+	return webhook.MintSecret(rand.Reader)
 }
 
 func TestSecretShape(t *testing.T) {
-	s, err := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
-	if err != nil || s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
-		t.Errorf("%q, %v", s.Reveal(), err)
+	s := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
+	if s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
+		t.Errorf("%q", s.Reveal())
 	}
-	if _, err := webhook.MintSecret(bytes.NewReader(make([]byte, 31))); err == nil {
+	func() {
+		defer func() { _ = recover() }()
+		webhook.MintSecret(bytes.NewReader(make([]byte, 31)))
 		t.Error("31 random bytes are enough")
-	}
+	}()
 	for _, bad := range []string{"", "whsec_", "whsec_AAA", "AAAA", "whsec_AA A=", "WHSEC_AAAA", "whsec_AAAA\n"} {
 		if _, err := webhook.ParseSecret(bad); err == nil || bad != "" && strings.Contains(err.Error(), bad) && bad != "whsec_" {
 			t.Errorf("ParseSecret(%q): %v", bad, err)

@@ -35,11 +35,7 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	if e, err = t.store.opened(ctx, e); err != nil {
 		return Attempt{}, err
 	}
-	id, err := newID("evt_", t.random)
-	if err != nil {
-		return Attempt{}, err
-	}
-	ev, err := enveloped(e.Owner, id, TestType, instant(t.now), map[string]string{"webhook_id": e.ID})
+	ev, err := enveloped(e.Owner, newID("evt_", t.random), TestType, instant(t.now), map[string]string{"webhook_id": e.ID})
 	if err != nil {
 		return Attempt{}, err
 	}
