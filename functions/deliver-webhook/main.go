@@ -24,7 +24,7 @@ func wire(started *boot.Env) boot.Job {
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	deliverer := webhook.NewDeliverer(webhooks, eventenv.Jobs(env), env.Sender(), meter, env.Now, rand.Float64)
 	if arn := env.Optional("EVENT_BUS", ""); arn != "" {
-		deliverer = deliverer.WithBus(bus.Open(env.AWS, arn, env.Now))
+		deliverer.Bus = bus.Open(env.AWS, arn, env.Now)
 	}
 	return func(ctx context.Context, job string) error {
 		return errors.Join(deliverer.Deliver(ctx, job), meter.Flush())

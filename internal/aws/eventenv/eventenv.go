@@ -14,5 +14,7 @@ func Jobs(env tableenv.Env) *queue.Jobs {
 
 // Publisher returns the publisher to merchants' endpoints, and to the event bus if EVENT_BUS has one.
 func Publisher(env tableenv.Env) *webhook.Publisher {
-	return webhook.NewPublisher(env.Webhooks(), Jobs(env)).WithBus(env.Optional("EVENT_BUS", "") != "")
+	p := webhook.NewPublisher(env.Webhooks(), Jobs(env))
+	p.Bus = env.Optional("EVENT_BUS", "") != ""
+	return p
 }

@@ -56,7 +56,7 @@ func checkInvariants(w *fixture) {
 		if d.Status != webhook.Delivered {
 			t.Errorf("%s: delivery is %s", e.URL, d.Status)
 		}
-		if all, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(all) != 1 {
+		if all, err := w.listed(mine, e.ID); err != nil || len(all) != 1 {
 			t.Errorf("%s: %d deliveries, %v", e.URL, len(all), err)
 		}
 		answered := slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.StatusCode == 0 })
@@ -147,7 +147,7 @@ func TestEveryErrorIsTold(t *testing.T) {
 			return must.Err(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
 		},
 		"Test":       func(s stack) error { return must.Err(s.tester.Test(t.Context(), mine, s.e.ID)) },
-		"Deliveries": func(s stack) error { return must.Err(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
+		"Deliveries": func(s stack) error { return must.Err(s.listed(mine, s.e.ID)) },
 		"ResendFailed": func(s stack) error {
 			count, _, err := s.log.ResendFailed(t.Context(), mine, s.e.ID, noon)
 			if err == nil && count != 1 {
