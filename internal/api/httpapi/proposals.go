@@ -63,7 +63,6 @@ func authorOf(p apikey.Principal) proposal.Author {
 	return proposal.Author{Key: p.KeyID, Root: p.Root(), Limits: limitsOf(p, token.Coin{})}
 }
 
-// notBefore reads an optional time, at most proposal.MaxAhead after now.
 func (f *form) notBefore(now time.Time) time.Time {
 	const field = "not_before"
 	if _, ok := f.given(field); !ok {
@@ -84,7 +83,6 @@ func (f *form) proposalLife() time.Duration {
 	return time.Duration(f.between(field, uint64(proposal.MinLife/time.Second), uint64(proposal.MaxLife/time.Second))) * time.Second
 }
 
-// proposalsShown returns proposals as merchants see them, with the progress of their payments.
 func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...proposal.Proposal) []proposal.Public {
 	views := make([]proposal.Public, len(proposals))
 	for i, p := range proposals {

@@ -85,7 +85,6 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 	return errOvertaken
 }
 
-// errOvertaken reports a merchant for which others issued keys at the same time.
 var errOvertaken = errors.New("others issue keys of the merchant")
 
 type issuedItem struct {
@@ -183,7 +182,6 @@ func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key,
 	return k, err
 }
 
-// ofMerchant yields the items of the merchant's keys, newest first.
 func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[attributes, error] {
 	return s.query(ctx, "querying the API keys of "+merchantID, &dynamodb.QueryInput{
 		IndexName:                 aws.String(indexMerchant),

@@ -25,7 +25,6 @@ type deliveryItem struct {
 	TTL           int64      `dynamodbav:"ttl,omitempty"` // in epoch seconds
 }
 
-// deliveryFixed are the attributes that never change.
 var deliveryFixed = []string{"event_id", "event_type", "event_at", "body", "created_at", attrTTL}
 
 type postItem struct {

@@ -52,7 +52,6 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	return page, next, err
 }
 
-// pageLimit returns the limit of a page that a filter has.
 func pageLimit(limit int) int {
 	if limit < 1 || limit > maxPage {
 		return maxPage
@@ -231,7 +230,6 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-// entryOf reads a payment, or the hash of a no-op.
 func entryOf(item attributes) (store.Entry, error) {
 	if hash, noop := strings.CutPrefix(textOf(item, attrPK), txPrefix); noop {
 		h, err := chain.ParseHash(hash)

@@ -36,7 +36,6 @@ func get[T any](ctx context.Context, t table, k primaryKey, name string, missing
 // batchTries is the number of times that a batch is read before the items that DynamoDB left out are an error.
 const batchTries = 4
 
-// errThrottled reports that DynamoDB left out items of a batch at every try.
 var errThrottled = errors.New("throttled")
 
 // batch reads the items of at most 100 keys, strongly consistent and in no order. It leaves out keys without an item.
@@ -107,7 +106,6 @@ func (t table) partition(ctx context.Context, reading, pk, from, to string) iter
 	return t.query(ctx, reading, in)
 }
 
-// all decodes items until there is an error.
 func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, error)) ([]T, error) {
 	list := []T{}
 	for item, err := range items {

@@ -21,7 +21,6 @@ const (
 	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
 )
 
-// saveTries bounds how often a write is tried on an endpoint that other writers keep changing.
 const saveTries = 8
 
 // A Registry registers endpoints and changes them.
