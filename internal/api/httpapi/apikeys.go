@@ -59,7 +59,7 @@ func timeOrNull(t time.Time) *payment.Time {
 	return new(payment.Time(t))
 }
 
-// CreateAPIKey serves POST /create-api-key. Where not everybody is allowed it, requests are refused before their body is read.
+// CreateAPIKey serves POST /create-api-key. Where strangers may not, requests are refused before their body is read.
 func CreateAPIKey(keys *apikey.Registry, allowed bool) Endpoint {
 	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
 		if !allowed {

@@ -191,7 +191,7 @@ func (f *form) entries(all stack.Assets) (entries []payment.Entry, fields []stri
 	return entries, fields
 }
 
-// limitsOf are the limits that a key's grant and its merchant's terms set to payments of an asset, zero for the default.
+// limitsOf are the limits that a key's grant and its merchant's terms set to an asset, the default if it is zero.
 func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
 	terms := p.Terms.Of(asset)
 	return payment.KeyLimits{

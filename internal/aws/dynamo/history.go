@@ -40,7 +40,7 @@ const (
 // f.Status any more, or not of f.Asset, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	limit, look := pageLimit(f.Limit), pageLimit(f.Limit)
-	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, that of a reference no states
+	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, a reference's no states
 		look = maxPage
 	}
 	page, next, err = pageOf(ctx, s, s.buckets(f, look+1), f.From, limit, look, decodePayment, func(p payment.Payment) bool {
@@ -104,8 +104,8 @@ type bucket struct {
 }
 
 // entries returns the positions of at most n entries behind from, newest first, merged from all buckets. It takes a
-// position only once every bucket is read up to it: no newer one can follow. If there are fewer than n, the list goes on
-// from end, zero if it does not.
+// position only once every bucket is read up to it: no newer one can follow. If there are fewer than n, the list goes
+// on from end, zero if it does not.
 func (s *Payments) entries(ctx context.Context, buckets []bucket, from store.Position, n int) (found []store.Position,
 	end store.Position, err error) {
 	for len(buckets) > 0 {

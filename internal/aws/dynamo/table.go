@@ -121,8 +121,8 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: the attributes that must still be stored, and those to store. A "#name" in an expression is the
-// attribute of that name, or of the name that names has for it.
+// A change is a write of one item: the attributes that must still be stored, and those to store. A "#name" in an
+// expression is the attribute of that name, or of the name that names has for it.
 type change struct {
 	key        primaryKey
 	item       attributes // put over any other under its key; key, set and do are empty then
@@ -269,8 +269,8 @@ func outcome(err, refusal error, doing string) error {
 }
 
 // A write is a change in a transaction, or only its condition if it has no effect. A failed condition stands for the
-// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that was
-// made before.
+// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that
+// was made before.
 type write struct {
 	change
 	refusal func(stored attributes) error
