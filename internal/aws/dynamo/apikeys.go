@@ -23,11 +23,6 @@ var _ apikey.Store = (*APIKeys)(nil)
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
 
-// OpenAPIKeys returns the API keys of a table in the account of config.
-func OpenAPIKeys(config aws.Config, name string) *APIKeys {
-	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
-}
-
 // Create implements apikey.Store. When a call repeats it after a lost answer, ownOrTaken recognizes its own item.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
 	return s.transact(ctx, "putting "+k.ID, putNew(k)...)

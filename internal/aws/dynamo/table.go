@@ -15,6 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
+// Client returns the client of an account's tables.
+func Client(config aws.Config) *dynamodb.Client { return dynamodb.NewFromConfig(config) }
+
 type table struct {
 	db   *dynamodb.Client
 	name string

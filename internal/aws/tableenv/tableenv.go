@@ -22,15 +22,17 @@ type Env struct{ *boot.Env }
 
 // Payments returns the store in PAYMENTS_TABLE.
 func (e Env) Payments() *dynamo.Payments {
-	return dynamo.OpenPayments(e.AWS, e.String("PAYMENTS_TABLE"))
+	return dynamo.NewPayments(dynamo.Client(e.AWS), e.String("PAYMENTS_TABLE"))
 }
 
 // Keys returns the API keys and address books in API_KEYS_TABLE.
-func (e Env) Keys() *dynamo.APIKeys { return dynamo.OpenAPIKeys(e.AWS, e.String("API_KEYS_TABLE")) }
+func (e Env) Keys() *dynamo.APIKeys {
+	return dynamo.NewAPIKeys(dynamo.Client(e.AWS), e.String("API_KEYS_TABLE"))
+}
 
 // Webhooks returns the store in WEBHOOKS_TABLE.
 func (e Env) Webhooks() *dynamo.Webhooks {
-	return dynamo.OpenWebhooks(e.AWS, e.String("WEBHOOKS_TABLE"))
+	return dynamo.NewWebhooks(dynamo.Client(e.AWS), e.String("WEBHOOKS_TABLE"))
 }
 
 // Registry returns the registry of API keys of the mode MODE.
