@@ -122,7 +122,7 @@ func (s *stack) seed(t *testing.T) {
 	must.OK(t, dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(),
 		apikey.Key{Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop",
 			Mode: apikey.Test, Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now, Grant: apikey.Full()}))
-	secret := must.Get(webhook.MintSecret(rand.Reader))(t)
+	secret := webhook.MintSecret(rand.Reader)
 	url, _ := receive(t, 0)
 	endpoint := webhook.Endpoint{Owner: webhook.Owner{Merchant: sampleMerchant, Mode: "test"}, ID: sampleEndpoint,
 		URL: url, Status: webhook.Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1}

@@ -54,7 +54,7 @@ allow_old_webhook_keys() {
       role=$(aws cloudformation describe-stack-resource --stack-name "$REMIT_STACK" --logical-resource-id "${function}FunctionRole" \
         --query StackResourceDetail.PhysicalResourceId --output text)
       aws kms create-grant --key-id "$key" --grantee-principal "$(aws iam get-role --role-name "$role" --query Role.Arn --output text)" \
-        --operations Decrypt --constraints "EncryptionContextEquals={remit=webhook-secrets}" || return
+        --operations Decrypt --constraints "EncryptionContextSubset={remit=webhook-secrets}" || return
     done
   done
 }

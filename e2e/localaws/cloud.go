@@ -112,8 +112,8 @@ func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	cmd.Env = []string{"HOME=" + c.Dir, "TMPDIR=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
 		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port),
 		"AWS_ENDPOINT_URL=" + functions, "USE_SSL=1", "MINISTACK_SSL_CERT=" + c.Bundle, "MINISTACK_SSL_KEY=" + key,
-		"AWS_CA_BUNDLE=" + c.Bundle, "AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0", "WEBHOOK_LOOPBACK=allowed", "AWS_LAMBDA_LOG_FORMAT=JSON"}
+		"AWS_CA_BUNDLE=" + c.Bundle, "SSL_CERT_FILE=" + c.Bundle, "AUTH=true", "AWS_ACCESS_KEY_ID=test",
+		"AWS_SECRET_ACCESS_KEY=test", "IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0", "WEBHOOK_LOOPBACK=allowed", "AWS_LAMBDA_LOG_FORMAT=JSON"}
 	cmd.Stdout, cmd.Stderr = output, output
 	if c.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -8,27 +8,24 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
-	"github.com/remit-payouts/remit/internal/aws/queue"
-	"github.com/remit-payouts/remit/internal/aws/railenv"
-	"github.com/remit-payouts/remit/internal/aws/walletenv"
+	"github.com/remit-payouts/remit/internal/aws/signenv"
+	"github.com/remit-payouts/remit/internal/aws/tableenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
 func main() { boot.Schedule(wire) }
 
-func wire(env *boot.Env) boot.Run {
-	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
-	nodes := chainenv.Open(env)
-	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	r.rails = settlement.NewRails(settlement.Wiring{Config: railenv.Config(env), Nodes: nodes.Of}, settlement.Parts{
-		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env),
-		Events: eventenv.Publisher(env), Chains: nodes.Chains, Log: slog.Default(), Now: env.Now,
+func wire(started *boot.Env) boot.Run {
+	env := tableenv.Env{Env: started}
+	meter, nodes := emf.New(os.Stdout, env.String("STACK"), env.Now), chainenv.Open(started)
+	pusher := webhook.NewPusher(env.Webhooks(), eventenv.Jobs(env), meter)
+	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: pusher}
+	r.rails = settlement.NewRails(settlement.Wiring{Config: env.Config(), Nodes: nodes.Of}, settlement.Parts{
+		Store: env.Payments(), Keys: signenv.Keys(env), Events: eventenv.Publisher(env), Chains: nodes.Chains,
+		Log: slog.Default(), Now: env.Now,
 	})
 	return r.run
 }

@@ -40,7 +40,7 @@ func (r runner) run(ctx context.Context, hint bool) error {
 			continue
 		}
 		runreport.Add(r.meter, a.Report, runreport.OfRail(a.Config, a.Rail))
-		if nodes, err := r.nodes.Of(a.Config).Nodes(ctx); err == nil && !metered[a.ChainID] { // or Run has said that there are none
+		if nodes, err := r.nodes.Of(a.Config).Nodes(ctx); err == nil && !metered[a.ChainID] { // or Run has said so
 			runreport.AddNodes(r.meter, nodes.Health())
 			metered[a.ChainID] = true
 		}

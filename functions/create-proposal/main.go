@@ -6,31 +6,22 @@ import (
 	"math/rand/v2"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/aws/railenv"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	keys, assets := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), railenv.Assets(env)
-	proposals := &dispatch.Proposals{
-		Rails: dispatch.NewRails(dispatch.Wiring{Config: railenv.Config(env), Nodes: func(stack.Config) chain.Provider { return nil }},
-			dispatch.Parts{
-				Store: payments, Book: recipient.NewAddressBook(keys, 0, env.Now), // no entry is made here
-				Log: slog.Default(), Now: env.Now, Draw: rand.IntN,
-			}),
-		Events: eventenv.Publisher(env),
-	}
+func wire(env apienv.Env) httpapi.Endpoint {
+	payments, assets := env.Payments(), env.Assets()
+	none := func(stack.Config) chain.Provider { return nil }
+	proposals := &dispatch.Proposals{Events: eventenv.Publisher(env),
+		Rails: dispatch.NewRails(dispatch.Wiring{Config: env.Config(), Nodes: none},
+			dispatch.Parts{Store: payments, Book: env.Book(), Log: slog.Default(), Now: env.Now, Draw: rand.IntN})}
 	return httpapi.CreateProposal(proposals, payments, assets, env.Now).
 		With(httpapi.ApproveProposal(proposals, payments, assets)).With(httpapi.CancelProposal(proposals, payments)).
-		Current(keys, env.Now)
+		Current(env.Keys(), env.Now)
 }

@@ -2,25 +2,18 @@
 package main
 
 import (
-	"crypto/rand"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 	"github.com/remit-payouts/remit/internal/aws/kms"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
+func wire(env apienv.Env) httpapi.Endpoint {
+	webhooks := webhook.Sealed{Store: env.Webhooks()}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
-		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
+		webhooks.Seal = kms.OpenSealer(env.AWS, key).Seal
 	}
-	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
-		env.String("MODE") == "live"), env.Now, rand.Reader)
-	return httpapi.CreateWebhook(registry)
+	return httpapi.CreateWebhook(env.Endpoints(webhooks, env.Sender()))
 }

@@ -3,15 +3,11 @@ package main
 
 import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/merchants/recipient"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 )
 
-func main() { meterenv.HTTP(wire) }
-
-func wire(env *boot.Env) httpapi.Endpoint {
-	entries := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	return httpapi.DeleteRecipient(recipient.NewAddressBook(entries, 0, env.Now)) // no entry is made here
+func main() {
+	apienv.HTTP(func(env apienv.Env) httpapi.Endpoint {
+		return httpapi.DeleteRecipient(env.Book())
+	})
 }

@@ -3,13 +3,11 @@ package main
 
 import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 )
 
-func main() { meterenv.HTTP(wire) }
-
-func wire(env *boot.Env) httpapi.Endpoint {
-	return httpapi.GetTransaction(dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")))
+func main() {
+	apienv.HTTP(func(env apienv.Env) httpapi.Endpoint {
+		return httpapi.GetTransaction(env.Payments())
+	})
 }

@@ -2,20 +2,13 @@
 package main
 
 import (
-	"crypto/rand"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
-	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), env.Now, rand.Reader)
-	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
-	return httpapi.ListAPIKeys(registry).With(httpapi.GetOwnAPIKey(registry, payments, env.Now))
+func wire(env apienv.Env) httpapi.Endpoint {
+	registry := env.Registry()
+	return httpapi.ListAPIKeys(registry).With(httpapi.GetOwnAPIKey(registry, env.Payments(), env.Now))
 }

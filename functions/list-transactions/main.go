@@ -3,16 +3,13 @@ package main
 
 import (
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/aws/railenv"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	payments, assets := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), railenv.Assets(env)
+func wire(env apienv.Env) httpapi.Endpoint {
+	payments, assets := env.Payments(), env.Assets()
 	return httpapi.ListTransactions(payments, assets).With(httpapi.ListAssets(assets)).
 		With(httpapi.ListProposals(payments)).With(httpapi.GetProposal(payments))
 }

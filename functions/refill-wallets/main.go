@@ -11,9 +11,8 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
-	"github.com/remit-payouts/remit/internal/aws/railenv"
+	"github.com/remit-payouts/remit/internal/aws/tableenv"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -21,9 +20,9 @@ import (
 
 func main() { boot.Schedule(wire) }
 
-func wire(env *boot.Env) boot.Run {
-	nodes, config := chainenv.Open(env), railenv.Config(env)
-	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
+func wire(started *boot.Env) boot.Run {
+	env, nodes := tableenv.Env{Env: started}, chainenv.Open(started)
+	payments, config := env.Payments(), env.Config()
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	dispatchers := dispatch.NewRails(dispatch.Wiring{Config: config, Nodes: nodes.Of, Chains: nodes.Chains},
 		dispatch.Parts{Store: payments, Log: slog.Default(), Now: env.Now, Draw: rand.IntN})

@@ -10,22 +10,23 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
+	"github.com/remit-payouts/remit/internal/aws/signenv"
+	"github.com/remit-payouts/remit/internal/aws/tableenv"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
 func main() { boot.Schedule(wire) }
 
-func wire(env *boot.Env) boot.Run {
-	boot.Closed(env)
+func wire(started *boot.Env) boot.Run {
+	boot.Closed(started)
+	env := tableenv.Env{Env: started}
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	proposals := &dispatch.Proposals{
-		Rails:   dispatchenv.New(env, rand.IntN),
+		Rails:   signenv.Dispatchers(env, rand.IntN),
 		Events:  eventenv.Publisher(env),
-		Terms:   dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")).Terms,
+		Terms:   env.Keys().Terms,
 		Explain: httpapi.Explain,
 	}
 	return func(ctx context.Context, _ bool) error {

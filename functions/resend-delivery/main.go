@@ -6,18 +6,14 @@ import (
 	"crypto/rand"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
+	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
-	log := webhook.NewLog(webhooks, jobs, env.Now, rand.Reader)
+func wire(env apienv.Env) httpapi.Endpoint {
+	log := webhook.NewLog(env.Webhooks(), eventenv.Jobs(env), env.Now, rand.Reader)
 	return httpapi.ResendDelivery(log).With(httpapi.ResendFailed(log, env.Now))
 }

@@ -2,22 +2,18 @@
 package main
 
 import (
-	"crypto/rand"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 	"github.com/remit-payouts/remit/internal/aws/kms"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	webhooks := webhook.Sealed{Store: dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))}
+func wire(env apienv.Env) httpapi.Endpoint {
+	webhooks := webhook.Sealed{Store: env.Webhooks()}
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
-		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
+		webhooks.Seal = kms.OpenSealer(env.AWS, key).Seal
 	}
-	return httpapi.RotateWebhookSecret(webhook.NewRegistry(webhooks, nil, env.Now, rand.Reader)) // no URL is taken here
+	return httpapi.RotateWebhookSecret(env.Endpoints(webhooks, nil))
 }

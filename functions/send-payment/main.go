@@ -5,17 +5,15 @@ import (
 	"math/rand/v2"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dispatchenv"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
+	"github.com/remit-payouts/remit/internal/aws/signenv"
 )
 
-func main() { meterenv.HTTP(wire) }
+func main() { apienv.HTTP(wire) }
 
-func wire(env *boot.Env) httpapi.Endpoint {
-	boot.Closed(env)
-	dispatcher := dispatchenv.New(env, rand.IntN)
-	return httpapi.SendPayment(dispatcher, dispatcher.Store, dispatcher.Assets).
-		Current(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), env.Now)
+func wire(env apienv.Env) httpapi.Endpoint {
+	boot.Closed(env.Env)
+	dispatcher := signenv.Dispatchers(env, rand.IntN)
+	return httpapi.SendPayment(dispatcher, dispatcher.Store, dispatcher.Assets).Current(env.Keys(), env.Now)
 }

@@ -2,21 +2,12 @@
 package main
 
 import (
-	"crypto/rand"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
-	"github.com/remit-payouts/remit/internal/aws/meterenv"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/merchants/webhook/guard"
+	"github.com/remit-payouts/remit/internal/aws/apienv"
 )
 
-func main() { meterenv.HTTP(wire) }
-
-func wire(env *boot.Env) httpapi.Endpoint {
-	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
-		env.String("MODE") == "live"), env.Now, rand.Reader)
-	return httpapi.UpdateWebhook(registry)
+func main() {
+	apienv.HTTP(func(env apienv.Env) httpapi.Endpoint {
+		return httpapi.UpdateWebhook(env.Endpoints(env.Webhooks(), env.Sender()))
+	})
 }

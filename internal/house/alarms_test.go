@@ -235,7 +235,7 @@ func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
 }
 
 func getKey(cfg aws.Config) error {
-	_, err := dynamo.OpenAPIKeys(cfg, "keys").Find(context.Background(), [32]byte{})
+	_, err := dynamo.NewAPIKeys(dynamo.Client(cfg), "keys").Find(context.Background(), [32]byte{})
 	return err
 }
 

@@ -22,9 +22,9 @@ var floors = []string{
 	"interpose dispatch settlement recovery storetest simulation/fakechain", // engines know no adapter
 	// Adapters, and the room of a merchant, who knows the API alone.
 	"boot devnet dynamo emf httpapi keyring kms kms/walletkey memory bus queue schema secrets fault merchant",
-	"chainenv emf/runreport eventenv meterenv railenv walletenv operator/deployed local/sandbox httpapi/httpapitest " +
+	"chainenv emf/runreport tableenv operator/deployed local/sandbox httpapi/httpapitest " +
 		"porttest simulation/oracle simulation/scheduler",
-	"dispatchenv operator/change simulation",
+	"apienv eventenv signenv operator/change simulation",
 	"operator/deny operator/key operator/setting operator/webhook local",
 	"operator/check operator/merchant operator/payment local/localtest",
 	"operator/audit operator/wallet",
@@ -43,10 +43,10 @@ func floor(floors []string, name string) int {
 // onlyIn lists the packages that may import something heavy or powerful; a trailing slash includes
 // everything below. Packages for tests may import all of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/": "boot dispatchenv dynamo kms kms/walletkey local operator/check operator/deployed " +
+	"github.com/aws/": "boot signenv dynamo kms kms/walletkey local operator/check operator/deployed " +
 		"bus queue schema secrets",
 	"github.com/ethereum/": "devnet ethrpc keyring",
-	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant meterenv operator " +
+	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant apienv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",
 	"os/exec":                "tools/mutate tools/verdict",
 	"github.com/alecthomas/": "operator",

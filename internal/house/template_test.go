@@ -158,7 +158,7 @@ func TestRoutes(t *testing.T) {
 				t.Errorf("httpapi.Routes lacks %+v", r)
 			}
 			delete(coded, r)
-			if !strings.Contains(string(files(t)["functions/"+name+"/main.go"]), "meterenv.") {
+			if !strings.Contains(string(files(t)["functions/"+name+"/main.go"]), "apienv.") {
 				t.Errorf("functions/%s does not meter what it refuses", name)
 			}
 		}

@@ -17,10 +17,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// defaultOverlap is the time for which a rotated key works when the caller names none.
 const defaultOverlap = 24 * time.Hour
 
-// createdKey is the body of POST /create-api-key.
 type createdKey struct {
 	APIKey       string       `json:"api_key"`
 	ID           string       `json:"id"`
@@ -34,7 +32,6 @@ func createdKeyOf(m apikey.Minted) createdKey {
 	return createdKey{m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt)}
 }
 
-// rotatedKey is the body of POST /api-keys/{id}/rotate.
 type rotatedKey struct {
 	APIKey string `json:"api_key"`
 	apikey.Public
@@ -44,7 +41,6 @@ func rotatedKeyOf(m apikey.Minted) rotatedKey {
 	return rotatedKey{m.Secret.Reveal(), m.Key.Public()}
 }
 
-// issuedKey is the body of POST /api-keys.
 type issuedKey struct {
 	createdKey
 	apikey.Permissions
@@ -63,7 +59,7 @@ func timeOrNull(t time.Time) *payment.Time {
 	return new(payment.Time(t))
 }
 
-// CreateAPIKey serves POST /create-api-key. Where not everybody is allowed it, requests are refused before their body is read.
+// CreateAPIKey serves POST /create-api-key. Where strangers may not, requests are refused before their body is read.
 func CreateAPIKey(keys *apikey.Registry, allowed bool) Endpoint {
 	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
 		if !allowed {
@@ -124,7 +120,6 @@ func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	})
 }
 
-// ownKey is the body of GET /api-keys/self.
 type ownKey struct {
 	apikey.Public
 	UsedToday struct {
@@ -246,10 +241,8 @@ func (f *form) count(field string, most uint64) uint64 {
 	return n
 }
 
-// longestLife is the longest time from now on for which a key can be made.
 const longestLife = 31_536_000
 
-// life reads how long a key works, zero if the field is absent.
 func (f *form) life() time.Duration {
 	return time.Duration(f.number("expires_in_seconds", longestLife)) * time.Second
 }

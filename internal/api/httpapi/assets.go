@@ -34,7 +34,6 @@ func (a Assets) ofPayment(c *call) (stack.Assets, error) {
 	return all, err
 }
 
-// An assetView is an asset as merchants see it.
 type assetView struct {
 	Asset    string        `json:"asset"`
 	Network  string        `json:"network"`

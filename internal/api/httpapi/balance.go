@@ -9,7 +9,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// balance is the body of GET /balance/{address}.
 type balance struct {
 	Address     token.Address `json:"address"`
 	Balance     token.Amount  `json:"balance"`

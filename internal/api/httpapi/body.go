@@ -11,7 +11,6 @@ import (
 	"github.com/remit-payouts/remit/internal/api/strictjson"
 )
 
-// maxBody is the longest body that is read: 64 KiB.
 const maxBody = 64 << 10
 
 // readForm reads the body of r as one JSON object. It checks the size first, then that it is UTF-8, unless it is

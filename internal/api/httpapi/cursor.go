@@ -27,7 +27,6 @@ type filters struct {
 	Key       string     `json:"-"`           // Idempotency-Key; its list has one page
 }
 
-// differ reports whether a filter of f is not one of the others.
 func (f filters) differ(o filters) bool {
 	return f.Status != "" && f.Status != o.Status || f.Reference != "" && f.Reference != o.Reference || f.By != "" && f.By != o.By ||
 		f.Asset != (token.Coin{}) && f.Asset != o.Asset || f.Key != o.Key ||
@@ -68,7 +67,6 @@ func (c *call) page(kind string, sent filters) (cursor, error) {
 	return at, q.err()
 }
 
-// A listPage is the body of a list that is read page by page.
 type listPage[V any] struct {
 	Data       []V     `json:"data"`
 	HasMore    bool    `json:"has_more"`

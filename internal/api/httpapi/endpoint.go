@@ -157,7 +157,6 @@ func reply[T, V any](status int, view func(T) V) func(T, error) (answer, error) 
 	}
 }
 
-// ok answers 200 with a body, or with its error.
 func ok[T any](body T, err error) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, err
 }

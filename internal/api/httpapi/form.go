@@ -29,7 +29,6 @@ func (f *form) refuse(field, kind, msg string) {
 
 func (f *form) missing(field string) { f.refuse(field, "missing", "Field required") }
 
-// given returns an optional field and whether it is there.
 func (f *form) given(field string) (strictjson.Value, bool) {
 	v, ok := f.object.Member(field)
 	return v, ok && v.Kind != strictjson.Null
@@ -44,7 +43,6 @@ func (f *form) text(field string, least, most int) (s string, ok bool) {
 	return v.Text, f.check(field, v, least, most)
 }
 
-// check reports whether v is a string of least to most code points, and notes a fault if not.
 func (f *form) check(field string, v strictjson.Value, least, most int) bool {
 	n := utf8.RuneCountInString(v.Text)
 	switch {

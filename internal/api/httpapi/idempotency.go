@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
 
-// maxKey is the longest Idempotency-Key, its quotes not counted.
 const maxKey = 255
 
 // idempotencyKey returns a request's Idempotency-Key, "" for none. Anything but one well-formed header is errKeySyntax.

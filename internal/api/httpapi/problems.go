@@ -69,7 +69,7 @@ var problems = []struct {
 	{apikey.ErrNotPermitted, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key does not permit this. Use a key that has the scopes and works as long.")},
 
-	{errKeyless, problem{status: http.StatusConflict, code: "idempotency_in_progress", // no Retry-After: a repeated POST is another payment
+	{errKeyless, problem{status: http.StatusConflict, code: "idempotency_in_progress", // a repeated POST pays again
 		detail: "The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it."}},
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},

@@ -15,7 +15,6 @@ type WalletFinder interface {
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 }
 
-// walletWidth is how many wallets are read at once.
 const walletWidth = 16
 
 // shown returns payments as merchants see them, with the progress of those that are pending. It reads each of their

@@ -10,22 +10,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// A Proposer takes, approves and cancels proposals; *dispatch.Proposals is one.
-type Proposer interface {
-	Propose(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) (made proposal.Proposal, replayed bool, err error)
-	Approve(ctx context.Context, o webhook.Owner, id string, by proposal.Author, pays func(token.Coin) bool) (proposal.Proposal, error)
-	Cancel(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error)
-}
-
 // CreateProposal serves POST /proposals.
-func CreateProposal(proposals Proposer, wallets WalletFinder, assets Assets, now func() time.Time) Endpoint {
+func CreateProposal(proposals *dispatch.Proposals, wallets WalletFinder, assets Assets, now func() time.Time) Endpoint {
 	return submission("CreateProposal", func(c *call, f *form) (answer, error) {
 		all, err := assets.ofPayment(c)
 		if err != nil {
@@ -63,7 +55,6 @@ func authorOf(p apikey.Principal) proposal.Author {
 	return proposal.Author{Key: p.KeyID, Root: p.Root(), Limits: limitsOf(p, token.Coin{})}
 }
 
-// notBefore reads an optional time, at most proposal.MaxAhead after now.
 func (f *form) notBefore(now time.Time) time.Time {
 	const field = "not_before"
 	if _, ok := f.given(field); !ok {
@@ -84,7 +75,6 @@ func (f *form) proposalLife() time.Duration {
 	return time.Duration(f.between(field, uint64(proposal.MinLife/time.Second), uint64(proposal.MaxLife/time.Second))) * time.Second
 }
 
-// proposalsShown returns proposals as merchants see them, with the progress of their payments.
 func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...proposal.Proposal) []proposal.Public {
 	views := make([]proposal.Public, len(proposals))
 	for i, p := range proposals {
@@ -140,7 +130,7 @@ func proposalAnswer(c *call, wallets WalletFinder) func(proposal.Proposal, error
 }
 
 // ApproveProposal serves POST /proposals/{id}/approve.
-func ApproveProposal(proposals Proposer, wallets WalletFinder, assets Assets) Endpoint {
+func ApproveProposal(proposals *dispatch.Proposals, wallets WalletFinder, assets Assets) Endpoint {
 	return action("ApproveProposal", func(c *call, _ *form) (answer, error) {
 		all, err := assets.read(c.Context())
 		if err != nil {
@@ -152,7 +142,7 @@ func ApproveProposal(proposals Proposer, wallets WalletFinder, assets Assets) En
 }
 
 // CancelProposal serves POST /proposals/{id}/cancel.
-func CancelProposal(proposals Proposer, wallets WalletFinder) Endpoint {
+func CancelProposal(proposals *dispatch.Proposals, wallets WalletFinder) Endpoint {
 	return action("CancelProposal", func(c *call, _ *form) (answer, error) {
 		return proposalAnswer(c, wallets)(proposals.Cancel(c.Context(), ownerOf(c.caller), c.params["id"]))
 	})

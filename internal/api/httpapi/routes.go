@@ -11,7 +11,7 @@ import (
 type Route struct {
 	Method   string
 	Path     string        // literal; a segment such as {tx_hash} stands for any one segment
-	Handler  string        // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
+	Handler  string        // the constructor here; openapi.yaml's operationId but for its first letter
 	Function string        // directory under functions/; empty for a route of local stacks only
 	Scopes   apikey.Scopes // of which its caller's key needs one; empty: no key is needed
 }

@@ -66,7 +66,6 @@ func (f *form) proposalsOnly() {
 	}
 }
 
-// An entryError is an error that concerns an entry of a batch.
 type entryError struct {
 	error
 	index int // from 0
@@ -129,7 +128,6 @@ func (r *asked) complete(c *call, f *form) (err error) {
 	return err
 }
 
-// createdAnswer answers with a new payment or proposal, or with an earlier request's.
 func createdAnswer(body any, replayed bool) answer {
 	a := answer{status: http.StatusCreated, body: body}
 	if replayed {
@@ -193,7 +191,7 @@ func (f *form) entries(all stack.Assets) (entries []payment.Entry, fields []stri
 	return entries, fields
 }
 
-// limitsOf are the limits that a key's grant and its merchant's terms set to payments of an asset, zero for the default.
+// limitsOf are the limits that a key's grant and its merchant's terms set to an asset, the default if it is zero.
 func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
 	terms := p.Terms.Of(asset)
 	return payment.KeyLimits{
@@ -204,7 +202,6 @@ func limitsOf(p apikey.Principal, asset token.Coin) payment.KeyLimits {
 	}
 }
 
-// hash reads the tx_hash of a payment, zero if it is absent.
 func (f *form) hash(field string) (h chain.Hash) {
 	v, ok := f.given(field)
 	if !ok {

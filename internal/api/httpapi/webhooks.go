@@ -133,7 +133,6 @@ func (f *form) texts(field string) (list []string, ok bool) {
 	return list, true
 }
 
-// kinds are the types of webhook.FieldErrors by field.
 var kinds = map[string]string{
 	"event_types":        "enum",
 	"status":             "enum",

@@ -64,7 +64,6 @@ type parser struct {
 	at   int // the first byte that has not been read
 }
 
-// next returns the first byte of the next token.
 func (p *parser) next() byte {
 	for bytes.IndexByte([]byte(" \t\r\n,:"), p.data[p.at]) >= 0 {
 		p.at++
@@ -72,7 +71,6 @@ func (p *parser) next() byte {
 	return p.data[p.at]
 }
 
-// value reads one value at a level.
 func (p *parser) value(depth int) (Value, error) {
 	first := p.next()
 	start := p.at

@@ -2,14 +2,10 @@ package boot
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,26 +19,18 @@ import (
 // SDK's own loader would do the same after linking every other way to credentials (SSO, profiles, instance metadata):
 // 2 MB of a function's binary, and part of each cold start.
 //
-// Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and AWS_CA_BUNDLE. Every request names the
-// function in its User-Agent, which CloudTrail keeps.
+// Like that loader it honours AWS_ENDPOINT_URL, which sam local sets. Every request names the function in its
+// User-Agent, which CloudTrail keeps.
 func (e *Env) awsConfig() aws.Config {
 	cfg := aws.Config{
-		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
-		Credentials:   credentials{e.lookup},
-		ConfigSources: []any{endpoints{e.lookup}},
-		HTTPClient:    bounded(),
-		AppID:         e.lookup("AWS_LAMBDA_FUNCTION_NAME"),
-		APIOptions:    []func(*middleware.Stack) error{e.noted},
+		Region:      e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
+		Credentials: credentials{e.lookup},
+		HTTPClient:  bounded(),
+		AppID:       e.lookup("AWS_LAMBDA_FUNCTION_NAME"),
+		APIOptions:  []func(*middleware.Stack) error{e.noted},
 	}
 	if url := e.lookup("AWS_ENDPOINT_URL"); url != "" {
 		cfg.BaseEndpoint = &url
-	}
-	if file := e.lookup("AWS_CA_BUNDLE"); file != "" {
-		client, err := trusting(file)
-		if err != nil {
-			e.errs = append(e.errs, fmt.Errorf("AWS_CA_BUNDLE: %w", err))
-		}
-		cfg.HTTPClient = client
 	}
 	return cfg
 }
@@ -61,15 +49,6 @@ func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{}, errors.New("no AWS credentials in the environment")
 	}
 	return v, nil
-}
-
-// endpoints gives a client of the SDK its service's address, if the environment says so for that very service.
-type endpoints struct{ lookup func(string) string }
-
-// GetServiceBaseEndpoint is the method by which the SDK's clients query their configuration's sources.
-func (s endpoints) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
-	url := s.lookup("AWS_ENDPOINT_URL_" + strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")))
-	return url, url != "", nil
 }
 
 // callTimeout bounds an attempt of a call of AWS, body included: healthy ones take milliseconds. The SDK sets none, and
@@ -120,19 +99,4 @@ func (e *Env) noted(stack *middleware.Stack) error {
 		}
 		return out, metadata, err
 	}), "Retry", middleware.After)
-}
-
-// trusting returns a client that trusts the certificates in the PEM file, and no others.
-func trusting(file string) (aws.HTTPClient, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("no certificate in %s", file)
-	}
-	return bounded().WithTransportOptions(func(t *http.Transport) {
-		t.TLSClientConfig.RootCAs = roots
-	}), nil
 }

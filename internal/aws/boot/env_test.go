@@ -2,14 +2,12 @@ package boot_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -54,7 +53,7 @@ func TestVariables(t *testing.T) {
 func upper(s string) (string, error) { return strings.ToUpper(s), nil }
 
 func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
-	e := env(t, map[string]string{"COUNT": "three", "BROKEN": "x", "AWS_CA_BUNDLE": "/nonexistent"})
+	e := env(t, map[string]string{"COUNT": "three", "BROKEN": "x"})
 	broken := errors.New("broken")
 	e.String("NAME")
 	e.Int("COUNT")
@@ -64,7 +63,7 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("%v does not wrap what a parser said", err)
 	}
-	for _, name := range []string{"NAME is not set", "COUNT:", "BROKEN:", "MISSING is not set", "AWS_CA_BUNDLE:"} {
+	for _, name := range []string{"NAME is not set", "COUNT:", "BROKEN:", "MISSING is not set"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not say %q", err, name)
 		}
@@ -162,7 +161,7 @@ func TestStarts(t *testing.T) {
 }
 
 // TestDeadConnection: an attempt on a connection that died while the function slept is cut off, and the next one uses
-// another. Each trusts the certificates of AWS_CA_BUNDLE and names the function.
+// another. Each names the function.
 func TestDeadConnection(t *testing.T) {
 	for within, wire := range map[time.Duration]func(func(*boot.Env) *dynamodb.Client) func(*boot.Env) *dynamodb.Client{
 		time.Second:     boot.Impatient[*dynamodb.Client], // the authorizer's
@@ -188,14 +187,15 @@ func TestDeadConnection(t *testing.T) {
 			server.EnableHTTP2 = true
 			server.StartTLS()
 			defer server.Close()
-			file := filepath.Join(t.TempDir(), "ca.pem")
-			must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 			client := wire(func(e *boot.Env) *dynamodb.Client {
+				e.AWS.HTTPClient = e.AWS.HTTPClient.(*awshttp.BuildableClient).WithTransportOptions(func(t *http.Transport) {
+					t.TLSClientConfig.RootCAs = x509.NewCertPool()
+					t.TLSClientConfig.RootCAs.AddCert(server.Certificate())
+				})
 				return dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) {
 					o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
 				})
-			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file,
-				"AWS_LAMBDA_FUNCTION_NAME": "send-payment"}))
+			})(env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_LAMBDA_FUNCTION_NAME": "send-payment"}))
 			must.Get(client.GetItem(t.Context(), get("keys")))(t)
 			// A connection may be free too late for the next request, and a busy machine adds to a time: the least counts.
 			least, most := time.Hour, within+900*time.Millisecond

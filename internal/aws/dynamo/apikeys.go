@@ -23,11 +23,6 @@ var _ apikey.Store = (*APIKeys)(nil)
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
 
-// OpenAPIKeys returns the API keys of a table in the account of config.
-func OpenAPIKeys(config aws.Config, name string) *APIKeys {
-	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
-}
-
 // Create implements apikey.Store. When a call repeats it after a lost answer, ownOrTaken recognizes its own item.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
 	return s.transact(ctx, "putting "+k.ID, putNew(k)...)
@@ -85,7 +80,6 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 	return errOvertaken
 }
 
-// errOvertaken reports a merchant for which others issued keys at the same time.
 var errOvertaken = errors.New("others issue keys of the merchant")
 
 type issuedItem struct {
@@ -183,7 +177,6 @@ func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key,
 	return k, err
 }
 
-// ofMerchant yields the items of the merchant's keys, newest first.
 func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[attributes, error] {
 	return s.query(ctx, "querying the API keys of "+merchantID, &dynamodb.QueryInput{
 		IndexName:                 aws.String(indexMerchant),

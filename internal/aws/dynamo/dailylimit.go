@@ -20,11 +20,11 @@ import (
 // every clock has left the day by then, and an operator had time to look.
 const spendKept = 72 * time.Hour
 
-// Charge implements store.DailyLimits with one conditional update of one item. The item holds the sums of the
-// merchant and of each of its keys for a day, so that a charge counts under both limits or under neither. The first
-// charge makes it. It keeps the sum, so that a limit changed during the day counts at once. A set names the keys that it
-// counts, and bounds them. When the SDK repeats the update after a lost answer the day may be charged twice, but never
-// missed. A limit above 10^38-1 counts as 10^38-1.
+// Charge implements store.DailyLimits with one conditional update of one item. The item holds the sums of the merchant
+// and of each of its keys for a day, so that a charge counts under both limits or under neither. The first charge makes
+// it. It keeps the sum, so that a limit changed during the day counts at once. A set names the keys that it counts, and
+// bounds them. When the SDK repeats the update after a lost answer the day may be charged twice, but never missed. A
+// limit above 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	if err := fit(c); err != nil {
 		return err

@@ -19,13 +19,12 @@ type deliveryItem struct {
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
 	AttemptCount  int        `dynamodbav:"attempt_count"` // compared by writes
 	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
-	Shard         string     `dynamodbav:"shard,omitempty"` // set while the delivery is parked; the due index has items with a shard only
+	Shard         string     `dynamodbav:"shard,omitempty"` // set while it is parked; the due index has no others
 	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
 	EndedAt       string     `dynamodbav:"ended_at,omitempty"`
 	TTL           int64      `dynamodbav:"ttl,omitempty"` // in epoch seconds
 }
 
-// deliveryFixed are the attributes that never change.
 var deliveryFixed = []string{"event_id", "event_type", "event_at", "body", "created_at", attrTTL}
 
 type postItem struct {

@@ -28,7 +28,6 @@ func deflated(body []byte) []byte {
 	return out.Bytes()
 }
 
-// inflated returns the body that was deflated.
 func inflated(stored []byte) ([]byte, error) {
 	if stored == nil {
 		return nil, nil

@@ -40,7 +40,7 @@ const (
 // f.Status any more, or not of f.Asset, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, next store.Position, err error) {
 	limit, look := pageLimit(f.Limit), pageLimit(f.Limit)
-	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, that of a reference no states
+	if f.Reference != "" && f.Status != "" || f.Asset != (token.Coin{}) { // no list has assets, a reference's no states
 		look = maxPage
 	}
 	page, next, err = pageOf(ctx, s, s.buckets(f, look+1), f.From, limit, look, decodePayment, func(p payment.Payment) bool {
@@ -52,7 +52,6 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	return page, next, err
 }
 
-// pageLimit returns the limit of a page that a filter has.
 func pageLimit(limit int) int {
 	if limit < 1 || limit > maxPage {
 		return maxPage
@@ -105,8 +104,8 @@ type bucket struct {
 }
 
 // entries returns the positions of at most n entries behind from, newest first, merged from all buckets. It takes a
-// position only once every bucket is read up to it: no newer one can follow. If there are fewer than n, the list goes on
-// from end, zero if it does not.
+// position only once every bucket is read up to it: no newer one can follow. If there are fewer than n, the list goes
+// on from end, zero if it does not.
 func (s *Payments) entries(ctx context.Context, buckets []bucket, from store.Position, n int) (found []store.Position,
 	end store.Position, err error) {
 	for len(buckets) > 0 {
@@ -231,7 +230,6 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	}
 }
 
-// entryOf reads a payment, or the hash of a no-op.
 func entryOf(item attributes) (store.Entry, error) {
 	if hash, noop := strings.CutPrefix(textOf(item, attrPK), txPrefix); noop {
 		h, err := chain.ParseHash(hash)

@@ -102,7 +102,6 @@ func walletListKey(id wallet.ID) primaryKey {
 
 const walletListPrefix = "wallet#"
 
-// walletPartition returns the partition in which the wallets of a chain are registered.
 func walletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
 // comparedKey is the key of the time at which a rail's wallets were compared. It

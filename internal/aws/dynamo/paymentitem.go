@@ -24,7 +24,7 @@ type paymentItem struct {
 	To          string            `dynamodbav:"to"`
 	Amount      string            `dynamodbav:"amount"`
 	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in call data
-	References  []string          `dynamodbav:"references,omitempty"`     // of each entry of a batch, "" for none; absent: no batch
+	References  []string          `dynamodbav:"references,omitempty"`     // of a batch's entries, "" for none
 	BatchBy     string            `dynamodbav:"batch_contract,omitempty"` // with entries
 	Reference   string            `dynamodbav:"reference,omitempty"`
 	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`

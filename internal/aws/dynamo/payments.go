@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -26,11 +25,6 @@ var _ store.Store = (*Payments)(nil)
 
 // NewPayments returns the store kept in the table of that name.
 func NewPayments(db *dynamodb.Client, name string) *Payments { return &Payments{table{db, name}} }
-
-// OpenPayments returns the payments of a table in the account of config.
-func OpenPayments(config aws.Config, name string) *Payments {
-	return NewPayments(dynamodb.NewFromConfig(config), name)
-}
 
 // Create implements store.Payments. When the SDK repeats the put after a lost answer and meets a Prepared payment with
 // p's revision, that is p itself, stored by the first put: a revision covers request, transaction and time.

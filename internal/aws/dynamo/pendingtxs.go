@@ -40,7 +40,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID), still: attributes{attrState: text(payment.Committed)},
-		do: "SET attempts = list_append(attempts, :attempt)", when: "size(attempts) = :count", // attempts are only ever added
+		do: "SET attempts = list_append(attempts, :attempt)", when: "size(attempts) = :count", // none ever goes
 		values: attributes{":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier)))},
 	}
 	if last := len(earlier) - 1; last >= 0 {

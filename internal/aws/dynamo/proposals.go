@@ -70,9 +70,9 @@ func decodeProposal(item attributes) (p proposal.Proposal, err error) {
 	return p, err
 }
 
-// Amend implements store.Proposals with one transaction of the items that change. It stores an unsigned payment as a new
-// item, so that nothing of another request's content stays. A signed payment's own attributes stay: settlement writes
-// them meanwhile.
+// Amend implements store.Proposals with one transaction of the items that change. It stores an unsigned payment as a
+// new item, so that nothing of another request's content stays. A signed payment's own attributes stay: settlement
+// writes them meanwhile.
 func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
 	to.Writes = from.Writes + 1
 	item, c := encodeProposal(to), change{still: attributes{attrState: text(from.Payment.State), "proposal_writes": number(from.Writes)}}

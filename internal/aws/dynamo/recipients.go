@@ -34,7 +34,6 @@ func entryKey(merchant, mode string, a token.Address) primaryKey {
 
 func bookList(merchant, mode string) string { return "recipients#" + mode + "#" + merchant }
 
-// decodeEntry returns a function that decodes entries of one address book.
 func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error) {
 	return func(item attributes) (recipient.Entry, error) {
 		var it entryItem

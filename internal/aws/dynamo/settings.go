@@ -61,8 +61,8 @@ func decodeSettings(table string, item attributes) (v settings.Settings, err err
 }
 
 // SetSettings implements store.Settings with one transaction: the current version, and the same in the history, whose
-// oldest it removes. The number of a new rail is the next one, on the condition that it is free: so of two rails that are
-// added at once one is refused, and reads the other when it is repeated.
+// oldest it removes. The number of a new rail is the next one, on the condition that it is free: so of two rails that
+// are added at once one is refused, and reads the other when it is repeated.
 func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	rails, err := s.rails(ctx)
 	if err != nil {

@@ -15,6 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
+// Client returns the client of an account's tables.
+func Client(config aws.Config) *dynamodb.Client { return dynamodb.NewFromConfig(config) }
+
 type table struct {
 	db   *dynamodb.Client
 	name string
@@ -36,7 +39,6 @@ func get[T any](ctx context.Context, t table, k primaryKey, name string, missing
 // batchTries is the number of times that a batch is read before the items that DynamoDB left out are an error.
 const batchTries = 4
 
-// errThrottled reports that DynamoDB left out items of a batch at every try.
 var errThrottled = errors.New("throttled")
 
 // batch reads the items of at most 100 keys, strongly consistent and in no order. It leaves out keys without an item.
@@ -107,7 +109,6 @@ func (t table) partition(ctx context.Context, reading, pk, from, to string) iter
 	return t.query(ctx, reading, in)
 }
 
-// all decodes items until there is an error.
 func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, error)) ([]T, error) {
 	list := []T{}
 	for item, err := range items {
@@ -123,8 +124,8 @@ func all[T any](items iter.Seq2[attributes, error], decode func(attributes) (T, 
 	return list, nil
 }
 
-// A change is a write of one item: the attributes that must still be stored, and those to store. A "#name" in an expression is the
-// attribute of that name, or of the name that names has for it.
+// A change is a write of one item: the attributes that must still be stored, and those to store. A "#name" in an
+// expression is the attribute of that name, or of the name that names has for it.
 type change struct {
 	key        primaryKey
 	item       attributes // put over any other under its key; key, set and do are empty then
@@ -271,8 +272,8 @@ func outcome(err, refusal error, doing string) error {
 }
 
 // A write is a change in a transaction, or only its condition if it has no effect. A failed condition stands for the
-// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that was
-// made before.
+// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that
+// was made before.
 type write struct {
 	change
 	refusal func(stored attributes) error

@@ -109,8 +109,8 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 }
 
 // Open implements store.Wallets with one transaction: no run of check-receipts would find a wallet whose registration
-// does not say that it has a record. This one, Assign's and Retire's are the only transactions in a wallet's life, so none
-// stands in the way of reservations.
+// does not say that it has a record. This one, Assign's and Retire's are the only transactions in a wallet's life, so
+// none stands in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	c := change{
 		fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),

@@ -28,7 +28,6 @@ type endpointItem struct {
 	Version           int64    `dynamodbav:"version"`
 }
 
-// endpointChanging are the attributes that change.
 var endpointChanging = []string{"url", "event_types", "description", "status", "secret", "previous_secret", "previous_expires_at",
 	"quiet_since", "exhausted", "slow", "retry_at", "enabled_at", "version"}
 

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -20,11 +19,6 @@ var _ webhook.Store = (*Webhooks)(nil)
 
 // NewWebhooks returns the webhooks kept in the table of that name.
 func NewWebhooks(db *dynamodb.Client, name string) *Webhooks { return &Webhooks{table{db, name}} }
-
-// OpenWebhooks returns the webhooks of a table in the account of config.
-func OpenWebhooks(config aws.Config, name string) *Webhooks {
-	return NewWebhooks(dynamodb.NewFromConfig(config), name)
-}
 
 // AddEndpoint implements webhook.EndpointStore with one transaction. It puts the
 // endpoint and adds one to its owner's count, which must be below limit.

@@ -24,10 +24,6 @@ var units = map[string]string{
 	"PaymentsFailedShare": "Percent", "NodesSilent": "Count", "RequestsFailed": "Count",
 }
 
-// most is how many values of a metric one line may have.
-// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
-const most = 100
-
 // A Meter collects values until they are flushed. It is safe for concurrent use.
 type Meter struct {
 	out   io.Writer
@@ -35,77 +31,68 @@ type Meter struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
-	values map[number][]float64
+	values map[subject]map[string][]float64 // by number
 }
 
-// A number belongs to a node, an asset or a version, as the dimension says, or to the stack if both are "".
-type number struct{ dimension, of, name string }
+// A subject is a node, an asset or a version, as the dimension says, or the stack if both are "".
+type subject struct{ dimension, of string }
 
 // New returns a meter of the named stack that writes to out, the function's standard output.
 func New(out io.Writer, stack string, now func() time.Time) *Meter {
-	return &Meter{out: out, stack: stack, now: now, values: map[number][]float64{}}
+	return &Meter{out: out, stack: stack, now: now, values: map[subject]map[string][]float64{}}
 }
 
 // Add records a value of a number.
 func (m *Meter) Add(name string, values ...float64) { m.AddOf("", "", name, values...) }
 
-// AddOf records values of a number under one dimension, such as node=rpc.example.
+// AddOf records values of a number under one dimension, such as node=rpc.example. A metric has at most 100 between two
+// flushes (CloudWatch's embedded metric format): a run adds one for each rail, of which there are fewer.
 func (m *Meter) AddOf(dimension, of, name string, values ...float64) {
 	if len(values) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := number{dimension, of, name}
-	m.values[key] = append(m.values[key], values...)
+	at := subject{dimension, of}
+	if m.values[at] == nil {
+		m.values[at] = map[string][]float64{}
+	}
+	m.values[at][name] = append(m.values[at][name], values...)
 }
 
-// Flush writes the values added since the last Flush: a line for each dimension's value, unless a metric has very many
-// values. A number that is no metric is a field with their sum, since no query adds up a list.
+// Flush writes the values added since the last Flush, a line for each subject. A number that is no metric is a field
+// with their sum, since no query adds up a list.
 func (m *Meter) Flush() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for len(m.values) > 0 {
-		line, err := json.Marshal(m.line())
+	defer clear(m.values)
+	for _, at := range slices.SortedFunc(maps.Keys(m.values), func(a, b subject) int {
+		return cmp.Or(cmp.Compare(a.dimension, b.dimension), cmp.Compare(a.of, b.of))
+	}) {
+		line, err := json.Marshal(m.line(at))
 		if err == nil {
 			_, err = m.out.Write(append(line, '\n'))
 		}
 		if err != nil {
-			clear(m.values)
 			return fmt.Errorf("writing metrics: %w", err)
 		}
 	}
 	return nil
 }
 
-// line takes the next line's worth of values, of the stack, or of one dimension's value.
-func (m *Meter) line() map[string]any {
+func (m *Meter) line(at subject) map[string]any {
 	line, dimensions := map[string]any{"Stack": m.stack}, []string{"Stack"}
-	keys := slices.SortedFunc(maps.Keys(m.values), func(a, b number) int {
-		return cmp.Or(cmp.Compare(a.dimension, b.dimension), cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name))
-	})
-	dimension, of := keys[0].dimension, keys[0].of
-	if dimension != "" {
-		line[dimension], dimensions = of, append(dimensions, dimension)
+	if at.dimension != "" {
+		line[at.dimension], dimensions = at.of, append(dimensions, at.dimension)
 	}
 	var metrics []map[string]string
-	for _, key := range keys {
-		if key.dimension != dimension || key.of != of {
-			break
-		}
-		name, values, n := key.name, m.values[key], len(m.values[key])
-		if unit := units[name]; unit == "" {
-			line[name] = sum(values)
-		} else {
+	for _, name := range slices.Sorted(maps.Keys(m.values[at])) {
+		values, unit := m.values[at][name], units[name]
+		if unit != "" {
 			metrics = append(metrics, map[string]string{"Name": name, "Unit": unit})
-			n = min(n, most)
-			line[name] = values[:n]
-			if n == 1 {
-				line[name] = values[0]
-			}
 		}
-		if m.values[key] = values[n:]; n == len(values) {
-			delete(m.values, key)
+		if line[name] = sum(values); unit != "" && len(values) > 1 {
+			line[name] = values
 		}
 	}
 	if len(metrics) > 0 {

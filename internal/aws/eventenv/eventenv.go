@@ -1,16 +1,20 @@
-// Package eventenv opens the publisher of events.
+// Package eventenv opens the webhook queue and the publisher of events.
 package eventenv
 
 import (
-	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/queue"
+	"github.com/remit-payouts/remit/internal/aws/tableenv"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
+// Jobs returns the queue WEBHOOK_QUEUE_URL.
+func Jobs(env tableenv.Env) *queue.Jobs {
+	return queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
+}
+
 // Publisher returns the publisher to merchants' endpoints, and to the event bus if EVENT_BUS has one.
-func Publisher(env *boot.Env) *webhook.Publisher {
-	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	return webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))).
-		WithBus(env.Optional("EVENT_BUS", "") != "")
+func Publisher(env tableenv.Env) *webhook.Publisher {
+	p := webhook.NewPublisher(env.Webhooks(), Jobs(env))
+	p.Bus = env.Optional("EVENT_BUS", "") != ""
+	return p
 }

@@ -79,7 +79,6 @@ func (s *Secret[T]) Within(ctx context.Context, age time.Duration) (T, error) {
 	return s.kept, nil
 }
 
-// renew reads the secret, and derives another T if its value has changed.
 func (s *Secret[T]) renew(ctx context.Context) error {
 	value, err := s.read(ctx)
 	if err != nil || bytes.Equal(value, s.value) {

@@ -15,7 +15,6 @@ import (
 // A Table describes every setting, in the order in which people read them.
 type Table []row
 
-// A row is one setting, as users know it.
 type row struct {
 	name, about string
 	text        func(Settings) string

@@ -76,7 +76,7 @@ type Grant struct {
 	Daily   Limit
 	Book    bool       // it pays active entries of the merchant's address book only
 	Asset   token.Coin // it pays no other; zero: it pays any, or if amounts are limited the default
-	Guard   uint64     // seconds after a payment in which it pays the same amount to the same recipient no more; zero: none
+	Guard   uint64     // seconds after a payment in which it pays the same amount to its recipient no more; zero: none
 	// Above it the key pays from an approved proposal only; zero: no such amount.
 	ApproveAbove token.Amount
 	// Root is the id of the first key of the rotations that led to this one; empty: the key itself. They are one key:

@@ -28,9 +28,12 @@ func (r KeyRequest) Check() error {
 	return nil
 }
 
-// of returns the record of k, a fresh key that by makes. The errors are ErrKeysScope,
+// limit gives k, a fresh key that by makes, its rights. The errors are ErrKeysScope,
 // ErrNoScope, and ErrNotPermitted for a scope that by lacks or a later expiry.
-func (r KeyRequest) of(by, k Key) (Key, error) {
+func (r KeyRequest) limit(by Key, k *Key) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
 	k.Label, k.Grant, k.ExpiresAt = r.Label, r.Limits, by.ExpiresAt
 	if k.Scopes, k.Root = ScopesOf(r.Scopes...), ""; k.Daily != (Limit{}) {
 		k.Daily.Key = k.ID
@@ -45,15 +48,13 @@ func (r KeyRequest) of(by, k Key) (Key, error) {
 		k.ExpiresAt = k.CreatedAt.Add(r.Life)
 	}
 	k.Term = k.ExpiresAt
-	switch err := r.Check(); {
-	case err != nil:
-		return Key{}, err
+	switch {
 	case k.Scopes == 0:
-		return Key{}, ErrNoScope
+		return ErrNoScope
 	case k.Scopes&^by.Scopes != 0 || later(k.ExpiresAt, by.ExpiresAt):
-		return Key{}, ErrNotPermitted
+		return ErrNotPermitted
 	}
-	return k, nil
+	return nil
 }
 
 // later reports whether the expiry a is later than b; zero is never.

@@ -37,15 +37,8 @@ func (r *Registry) Create(ctx context.Context, merchantName string, request KeyR
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
 	}
-	id, err := draw(r.random, merchantLen)
-	if err != nil {
-		return Minted{}, fmt.Errorf("naming a merchant: %w", err)
-	}
-	m, err := r.mint("mer_"+id, merchantName)
-	if err != nil {
-		return Minted{}, err
-	}
-	if m.Key, err = request.of(Key{Grant: Full()}, m.Key); err != nil {
+	m := r.mint("mer_"+draw(r.random, merchantLen), merchantName)
+	if err := request.limit(Key{Grant: Full()}, &m.Key); err != nil {
 		return Minted{}, err
 	}
 	if err := r.store.Create(ctx, m.Key); err != nil {
@@ -84,11 +77,8 @@ func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
 // meanwhile, it may have been notified of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
 // ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was never handed out.
 func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
-	m, err := r.mint(by.MerchantID, by.MerchantName)
-	if err != nil {
-		return Minted{}, err
-	}
-	if m.Key, err = request.of(by, m.Key); err != nil {
+	m := r.mint(by.MerchantID, by.MerchantName)
+	if err := request.limit(by, &m.Key); err != nil {
 		return Minted{}, err
 	}
 	keys, err := r.List(ctx, by.MerchantID)
@@ -126,10 +116,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 	if old.ID != by.ID && later(old.Term, by.ExpiresAt) {
 		return Minted{}, fmt.Errorf("rotating %s: %w", id, ErrNotPermitted)
 	}
-	m, err := r.mint(by.MerchantID, old.MerchantName)
-	if err != nil {
-		return Minted{}, err
-	}
+	m := r.mint(by.MerchantID, old.MerchantName)
 	m.Key.Label, m.Key.Grant, m.Key.ExpiresAt, m.Key.Term = old.Label, old.Grant, old.Term, old.Term
 	m.Key.Root = cmp.Or(old.Root, old.ID)
 	if err := announce(ctx, m.Key); err != nil {
@@ -167,15 +154,12 @@ func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
 	return k, nil
 }
 
-func (r *Registry) mint(merchantID, merchantName string) (Minted, error) {
-	s, err := Mint(r.random, r.mode)
-	if err != nil {
-		return Minted{}, err
-	}
+func (r *Registry) mint(merchantID, merchantName string) Minted {
+	s := Mint(r.random, r.mode)
 	return Minted{Secret: s, Key: Key{
 		Hash: s.Hash(), ID: s.ID(), MerchantID: merchantID, MerchantName: merchantName,
 		Mode: r.mode, Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: r.instant(),
-	}}, nil
+	}}
 }
 
 // instant returns the present in UTC to the microsecond, which every store keeps exactly.

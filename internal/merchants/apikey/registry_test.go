@@ -74,9 +74,11 @@ func TestRandomnessFailsOnce(t *testing.T) {
 			"Rotate": func() (apikey.Minted, error) { return registry.Rotate(t.Context(), m.Key, m.Key.ID, 0, silent) },
 		} {
 			random.n = n
-			if made, err := call(); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+			func() {
+				defer func() { _ = recover() }()
+				made, err := call()
 				t.Errorf("%s, read %d fails: %v, %v", what, n, made, err)
-			}
+			}()
 		}
 	}
 }
@@ -184,7 +186,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
 	t.Helper()
-	return must.Get(apikey.Mint(storetest.Random(7), mode))(t)
+	return apikey.Mint(storetest.Random(7), mode)
 }
 
 // TestGolden fixes the format: keys in merchants' hands must go on being read.
@@ -268,8 +270,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 
 // TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over.
 func TestEveryDigitIsAsLikely(t *testing.T) {
-	want := must.Get(apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test))(t)
-	got := must.Get(apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test))(t)
+	want := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
+	got := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)
 	if got != want {
 		t.Errorf("minted %s, want %s", got.Reveal(), want.Reveal())
 	}

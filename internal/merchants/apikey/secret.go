@@ -29,18 +29,10 @@ type Secret struct{ text string }
 // A Hash is the SHA-256 of a whole key.
 type Hash [sha256.Size]byte
 
-// Mint makes a key of a mode from random, which must be cryptographic. It returns an error only if random does.
-func Mint(random io.Reader, mode Mode) (Secret, error) {
-	id, err := draw(random, idLen)
-	if err != nil {
-		return Secret{}, fmt.Errorf("minting a key: %w", err)
-	}
-	body, err := draw(random, randomLen)
-	if err != nil {
-		return Secret{}, fmt.Errorf("minting a key: %w", err)
-	}
-	text := scheme + string(mode) + "_" + id + "_" + body
-	return Secret{text + checksum(text)}, nil
+// Mint makes a key of a mode from random, which must be cryptographic and never fail: then Mint panics.
+func Mint(random io.Reader, mode Mode) Secret {
+	text := scheme + string(mode) + "_" + draw(random, idLen) + "_" + draw(random, randomLen)
+	return Secret{text + checksum(text)}
 }
 
 // Parse reads a presented key. It returns ErrInvalid for text that Mint cannot have made. A single mistyped character
@@ -111,18 +103,19 @@ func checksum(text string) string {
 	return string(digits[:])
 }
 
-// draw returns n characters of the alphabet, each equally likely.
-func draw(random io.Reader, n int) (string, error) {
+// draw returns n characters of the alphabet, each equally likely. It panics if random fails, which crypto/rand.Reader
+// never does.
+func draw(random io.Reader, n int) string {
 	const even = 256 / len(alphabet) * len(alphabet) // bytes from here on would favour the first digits
 	var out strings.Builder
 	var buf [1]byte
 	for out.Len() < n {
 		if _, err := io.ReadFull(random, buf[:]); err != nil {
-			return "", err
+			panic(fmt.Errorf("drawing random bytes: %w", err))
 		}
 		if int(buf[0]) < even {
 			out.WriteByte(alphabet[int(buf[0])%len(alphabet)])
 		}
 	}
-	return out.String(), nil
+	return out.String()
 }

@@ -28,7 +28,7 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 	x := exchange{Attempt: Attempt{At: at.UTC().Round(0), Duration: now().Sub(at).Round(time.Millisecond)}}
 	if err != nil {
 		if ctx.Err() != nil {
-			return exchange{}, fmt.Errorf("posting %s to %s: %w", ev.ID, e.ID, ctx.Err())
+			return x, fmt.Errorf("posting %s to %s: %w", ev.ID, e.ID, ctx.Err())
 		}
 		x.Error = "the message could not be sent"
 		if sent, ok := errors.AsType[*SendError](err); ok {

@@ -15,25 +15,13 @@ const (
 	busPatience = 3 * 24 * time.Hour
 )
 
-// WithBus returns p, which enqueues a job for the bus too once those for the endpoints are enqueued.
-func (p *Publisher) WithBus(on bool) *Publisher {
-	p.bus = on
-	return p
-}
-
-// WithBus returns d, which gives events to b. Without one, jobs for a bus are done.
-func (d *Deliverer) WithBus(b Bus) *Deliverer {
-	d.bus = b
-	return d
-}
-
 // forward gives the bus its event. While the bus fails, the job goes back into the queue for as long as the event is
 // old, at most QueueLimit; after busPatience it is an error, so that it ends among the dead letters.
 func (d *Deliverer) forward(ctx context.Context, of Delivery) error {
-	if d.bus == nil {
+	if d.Bus == nil {
 		return nil
 	}
-	err := d.bus.Put(ctx, of.Event)
+	err := d.Bus.Put(ctx, of.Event)
 	if age := d.now().Sub(of.Event.At); err != nil && age < busPatience {
 		return d.queue.Enqueue(ctx, of.job(), queueDelay(max(age, schedule[1])))
 	}

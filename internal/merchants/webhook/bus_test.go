@@ -34,7 +34,8 @@ func (b *bus) Put(_ context.Context, ev webhook.Event) error {
 
 // do does all jobs that are due, and returns the errors.
 func (b *bus) do(ctx context.Context) (errs error) {
-	d := b.deliverer.WithBus(b)
+	d := b.deliverer
+	d.Bus = b
 	for job, ok := b.pop(); ok; job, ok = b.pop() {
 		errs = errors.Join(errs, d.Deliver(ctx, job))
 	}
@@ -46,7 +47,7 @@ func (b *bus) do(ctx context.Context) (errs error) {
 func TestABusThatIsDown(t *testing.T) {
 	w := newFixture(t)
 	w.register(mine, "https://good.example")
-	w.publisher.WithBus(true)
+	w.publisher.Bus = true
 	b, n := &bus{fixture: w, until: noon.Add(time.Hour)}, 0
 	most := 0
 	for ; w.clock.Before(b.until); w.clock = w.clock.Add(10 * time.Second) {
@@ -92,7 +93,7 @@ func TestEveryFaultOfTheBus(t *testing.T) {
 		for _, how := range []fault{before, after} {
 			w := newFixture(t)
 			w.register(mine, "https://good.example")
-			w.publisher.WithBus(true)
+			w.publisher.Bus = true
 			b := &bus{fixture: w, until: noon.Add(time.Minute)}
 			w.faults.plan = func(n int, _ string) fault {
 				if n == i {
@@ -105,8 +106,9 @@ func TestEveryFaultOfTheBus(t *testing.T) {
 			if first, _, _ := webhook.ParseJob(w.made[0]); first.Endpoint == "bus" {
 				t.Error("the bus comes before the merchant")
 			}
+			b.deliverer.Bus = b
 			for len(w.jobs) > 0 {
-				if job, ok := w.pop(); ok && b.deliverer.WithBus(b).Deliver(t.Context(), job) != nil {
+				if job, ok := w.pop(); ok && b.deliverer.Deliver(t.Context(), job) != nil {
 					must.OK(t, w.Enqueue(t.Context(), job, time.Minute)) // as SQS does
 				}
 				w.clock = w.clock.Add(time.Second)

@@ -26,7 +26,9 @@ type Deliverer struct {
 	meter  Meter
 	now    func() time.Time
 	jitter func() float64
-	bus    Bus // nil: none
+
+	// Bus gets the events of the jobs for a bus. Without one these jobs are done.
+	Bus Bus
 }
 
 // NewDeliverer returns a deliverer. jitter returns numbers in [0, 1).

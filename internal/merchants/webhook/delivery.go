@@ -144,14 +144,10 @@ func newDelivery(r Ref, ev Event) Delivery {
 }
 
 // resentDelivery returns a new delivery of ev, parked until it is attempted.
-func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Delivery, error) {
-	var salt [idBytes]byte
-	if _, err := io.ReadFull(random, salt[:]); err != nil {
-		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
-	}
-	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])}, ev)
+func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) Delivery {
+	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, drawn(random, idBytes))}, ev)
 	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
-	return d, nil
+	return d
 }
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ

@@ -56,7 +56,7 @@ func checkInvariants(w *fixture) {
 		if d.Status != webhook.Delivered {
 			t.Errorf("%s: delivery is %s", e.URL, d.Status)
 		}
-		if all, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(all) != 1 {
+		if all, err := w.listed(mine, e.ID); err != nil || len(all) != 1 {
 			t.Errorf("%s: %d deliveries, %v", e.URL, len(all), err)
 		}
 		answered := slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.StatusCode == 0 })
@@ -109,12 +109,6 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d cases over %d effects", cases, n)
 }
 
-// Read is a source of randomness.
-func (w *fixture) Read(p []byte) (n int, err error) {
-	err = w.faults.do("Read", func() { n, _ = rand.Read(p) })
-	return n, err
-}
-
 // TestEveryErrorIsTold lets each effect of each call fail once: the call returns its error,
 // but for the job of a resend, which PushDue makes as well.
 func TestEveryErrorIsTold(t *testing.T) {
@@ -134,10 +128,10 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s.job, _ = w.pop()
 		do := func(_ context.Context, _ string, b []byte) ([]byte, error) { return b, w.faults.do("KMS", func() {}) }
 		sealed := webhook.Sealed{Store: w.ports, Seal: do, Open: do}
-		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, w)
-		w.log = webhook.NewLog(w.ports, w, w.now, w)
+		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, rand.Reader)
+		w.log = webhook.NewLog(w.ports, w, w.now, rand.Reader)
 		w.deliverer = webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half)
-		w.tester = webhook.NewTester(sealed, w, w.now, w)
+		w.tester = webhook.NewTester(sealed, w, w.now, rand.Reader)
 		must.Get(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))(t) // sealed
 		w.faults.names = nil
 		return s
@@ -153,7 +147,7 @@ func TestEveryErrorIsTold(t *testing.T) {
 			return must.Err(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
 		},
 		"Test":       func(s stack) error { return must.Err(s.tester.Test(t.Context(), mine, s.e.ID)) },
-		"Deliveries": func(s stack) error { return must.Err(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
+		"Deliveries": func(s stack) error { return must.Err(s.listed(mine, s.e.ID)) },
 		"ResendFailed": func(s stack) error {
 			count, _, err := s.log.ResendFailed(t.Context(), mine, s.e.ID, noon)
 			if err == nil && count != 1 {

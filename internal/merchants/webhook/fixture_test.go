@@ -241,10 +241,16 @@ func (w *fixture) idle() bool {
 	return len(w.jobs) == 0 && len(parked) == 0
 }
 
+// listed returns the newest deliveries of an endpoint.
+func (w *fixture) listed(o webhook.Owner, endpoint string) ([]webhook.Delivery, error) {
+	list, _, err := w.log.Page(w.t.Context(), o, endpoint, "", "", 100)
+	return list, err
+}
+
 // newest returns the newest delivery of an endpoint.
 func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 	w.t.Helper()
-	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)
+	list, err := w.listed(e.Owner, e.ID)
 	if err != nil || len(list) == 0 {
 		w.t.Fatalf("deliveries of %s: %v, %v", e.ID, list, err)
 	}

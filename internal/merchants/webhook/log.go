@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// LogLimit is the most deliveries that Deliveries returns.
-const LogLimit = 100
-
 // A Log lists the deliveries of endpoints and resends them.
 type Log struct {
 	store  Store
@@ -29,18 +26,13 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 	return &Log{store, queue, now, random}
 }
 
-// Deliveries returns the endpoint's deliveries, newest first, at most LogLimit, without their bodies. A deleted
-// endpoint still has its log. ErrNotFound if the owner never had an endpoint of that id.
-func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
-	return l.between(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
-}
-
 // pageLook is the most deliveries that a page of one status reads, some megabytes of the longest.
 const pageLook = 200
 
-// Page returns the deliveries that the list of Deliveries has behind the delivery after, "" for the
-// newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its
-// end. A page may be short, or empty, before the end.
+// Page returns an endpoint's deliveries, newest first and without their bodies: those behind the delivery after, "" for
+// the newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its end. A page may
+// be short, or empty, before the end. A deleted endpoint still has its log. ErrNotFound if the owner never had one of
+// that id.
 func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string,
 	limit int) (page []Delivery, next string, err error) {
 	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
@@ -82,7 +74,7 @@ func (l *Log) page(ctx context.Context, o Owner, endpoint string, status Deliver
 	}
 }
 
-// between is Deliveries of a time span, from inclusive, and with another limit. A zero time is no bound.
+// between returns the newest deliveries of a time span, from inclusive. A zero time is no bound.
 func (l *Log) between(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
 	if _, err := known(ctx, l.store, o, endpoint); err != nil {
 		return nil, err
@@ -193,10 +185,7 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}
-	d, err := resentDelivery(e, old.Event, instant(l.now), l.random)
-	if err != nil {
-		return Delivery{}, err
-	}
+	d := resentDelivery(e, old.Event, instant(l.now), l.random)
 	if err := l.store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}

@@ -161,7 +161,7 @@ func TestResendingGoesOn(t *testing.T) {
 	if want := []any{1000, true, 2, false, 0, false}; !slices.Equal(counts, want) {
 		t.Errorf("%v, want %v", counts, want)
 	}
-	for _, d := range must.Get(w.log.Deliveries(t.Context(), mine, e.ID))(t)[:2] {
+	for _, d := range must.Get(w.listed(mine, e.ID))(t)[:2] {
 		resent[d.Event.ID] = true
 	}
 	if !resent["evt_1000"] || !resent["evt_1001"] {

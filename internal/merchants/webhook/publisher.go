@@ -17,7 +17,9 @@ import (
 type Publisher struct {
 	store Store
 	queue Queue
-	bus   bool
+
+	// Bus has a job enqueued for the bus too, once those for the endpoints are enqueued.
+	Bus bool
 }
 
 // NewPublisher returns a publisher to the endpoints in store by queue.
@@ -49,7 +51,7 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 			errs = append(errs, p.store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
 		}
 	}
-	if err = errors.Join(errs...); err == nil && p.bus {
+	if err = errors.Join(errs...); err == nil && p.Bus {
 		to := Endpoint{Owner: Owner{ev.Merchant, ev.Mode}, ID: busEndpoint}
 		err = p.queue.Enqueue(ctx, firstDelivery(to, ev).job(), 0)
 	}

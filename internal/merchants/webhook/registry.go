@@ -21,7 +21,6 @@ const (
 	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
 )
 
-// saveTries bounds how often a write is tried on an endpoint that other writers keep changing.
 const saveTries = 8
 
 // A Registry registers endpoints and changes them.
@@ -51,21 +50,13 @@ func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endp
 	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr, checkDescription(in.Description)); err != nil {
 		return Endpoint{}, err
 	}
-	id, err := newID("we_", r.random)
-	if err != nil {
-		return Endpoint{}, err
-	}
-	secret, err := MintSecret(r.random)
-	if err != nil {
-		return Endpoint{}, err
-	}
 	now := instant(r.now)
 	e := Endpoint{
-		Owner: o, ID: id, URL: in.URL, EventTypes: types, Description: in.Description,
-		Status: Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
+		Owner: o, ID: newID("we_", r.random), URL: in.URL, EventTypes: types, Description: in.Description,
+		Status: Enabled, Secret: MintSecret(r.random), CreatedAt: now, EnabledAt: now, Version: 1,
 	}
-	if err = r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
-		return Endpoint{}, fmt.Errorf("registering %s: %w", id, err)
+	if err := r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
+		return Endpoint{}, fmt.Errorf("registering %s: %w", e.ID, err)
 	}
 	return e, nil
 }
@@ -155,10 +146,7 @@ func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap
 	if overlap < 0 || overlap > OverlapLimit {
 		return Endpoint{}, &FieldError{"expires_in_seconds", "must be from 0 to 604800"}
 	}
-	secret, err := MintSecret(r.random)
-	if err != nil {
-		return Endpoint{}, err
-	}
+	secret := MintSecret(r.random)
 	return r.save(ctx, e, func(e Endpoint) Endpoint {
 		e.PreviousSecret, e.PreviousExpiresAt = Secret{}, time.Time{}
 		if overlap > 0 {
@@ -233,12 +221,17 @@ func checkDescription(d string) error {
 	return nil
 }
 
-func newID(prefix string, random io.Reader) (string, error) {
-	var b [12]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("making an id: %w", err)
+func newID(prefix string, random io.Reader) string {
+	return prefix + hex.EncodeToString(drawn(random, 12))
+}
+
+// drawn returns n random bytes. It panics if random fails, which crypto/rand.Reader never does.
+func drawn(random io.Reader, n int) []byte {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(random, b); err != nil {
+		panic(fmt.Errorf("drawing random bytes: %w", err))
 	}
-	return prefix + hex.EncodeToString(b[:]), nil
+	return b
 }
 
 // instant returns the present in UTC and whole milliseconds, as it is stored and shown.

@@ -31,7 +31,7 @@ func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 		"deleted":            {Owner: mine, Endpoint: gone.ID},
 	} {
 		o, id := r.Owner, r.Endpoint
-		_, readErr := w.log.Deliveries(t.Context(), o, id)
+		_, readErr := w.listed(o, id)
 		if why == "deleted" { // its log stays readable
 			must.OK(t, readErr)
 			readErr = webhook.ErrNotFound
@@ -72,7 +72,7 @@ func TestTestPostsOnce(t *testing.T) {
 		`{"id":"evt_X","type":"webhook.test","timestamp":"2026-01-02T12:00:00.000Z","data":{"webhook_id":"`+e.ID+`"}}` {
 		t.Errorf("body %s", body)
 	}
-	if log, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(log) != 0 {
+	if log, err := w.listed(mine, e.ID); err != nil || len(log) != 0 {
 		t.Errorf("%d deliveries in the log, %v", len(log), err)
 	}
 	w.answers[hook] = statuses(0)
@@ -87,17 +87,19 @@ func TestTestPostsOnce(t *testing.T) {
 
 func mint(t *testing.T) webhook.Secret {
 	t.Helper()
-	return must.Get(webhook.MintSecret(rand.Reader))(t)
+	return webhook.MintSecret(rand.Reader)
 }
 
 func TestSecretShape(t *testing.T) {
-	s, err := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
-	if err != nil || s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
-		t.Errorf("%q, %v", s.Reveal(), err)
+	s := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
+	if s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
+		t.Errorf("%q", s.Reveal())
 	}
-	if _, err := webhook.MintSecret(bytes.NewReader(make([]byte, 31))); err == nil {
+	func() {
+		defer func() { _ = recover() }()
+		webhook.MintSecret(bytes.NewReader(make([]byte, 31)))
 		t.Error("31 random bytes are enough")
-	}
+	}()
 	for _, bad := range []string{"", "whsec_", "whsec_AAA", "AAAA", "whsec_AA A=", "WHSEC_AAAA", "whsec_AAAA\n"} {
 		if _, err := webhook.ParseSecret(bad); err == nil || bad != "" && strings.Contains(err.Error(), bad) && bad != "whsec_" {
 			t.Errorf("ParseSecret(%q): %v", bad, err)

@@ -27,13 +27,9 @@ type Secret struct {
 	sealed string // sealedPrefix and base64, empty if it is stored in clear
 }
 
-// MintSecret makes a secret from random, which must be cryptographic. It returns an error only if random does.
-func MintSecret(random io.Reader) (Secret, error) {
-	var key [secretBytes]byte
-	if _, err := io.ReadFull(random, key[:]); err != nil {
-		return Secret{}, fmt.Errorf("minting a webhook secret: %w", err)
-	}
-	return Secret{text: secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
+// MintSecret makes a secret from random, which must be cryptographic and never fail: then MintSecret panics.
+func MintSecret(random io.Reader) Secret {
+	return Secret{text: secretPrefix + base64.StdEncoding.EncodeToString(drawn(random, secretBytes))}
 }
 
 // ParseSecret reads "whsec_" and the padded base64 of a key. The error does not repeat the text.

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 )
 
-// typeEIP1559 is the first byte of an EIP-1559 transaction, by EIP-2718.
 const typeEIP1559 = 0x02
 
 // sign returns the form of tx at nonce that by has signed, by EIP-1559:

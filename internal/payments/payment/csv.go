@@ -9,10 +9,10 @@ import (
 	"unicode"
 )
 
-// CSV writes rows as CSV, after a header row of field names if header is true. The fields are T's
-// JSON fields, in their order: a text as it is, null as an empty cell, and a list or an object as
-// JSON without blanks. Lines end in CRLF. An apostrophe precedes a cell that a spreadsheet would take for a formula; one
-// with a semicolon, a tab or another control character is quoted, since some spreadsheets divide lines there.
+// CSV writes rows as CSV, after a header row of field names if header is true. The fields are T's JSON fields, in their
+// order: a text as it is, null as an empty cell, and a list or an object as JSON without blanks. Lines end in CRLF. An
+// apostrophe precedes a cell that a spreadsheet would take for a formula; one with a semicolon, a tab or another
+// control character is quoted, since some spreadsheets divide lines there.
 func CSV[T any](w io.Writer, header bool, rows ...T) error {
 	var text bytes.Buffer
 	line := func(cells []string) {

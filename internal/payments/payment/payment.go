@@ -53,9 +53,9 @@ type Payment struct {
 
 	Token         token.Token
 	Network       string        // "base-sepolia"
-	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
+	BatchContract token.Address // the Disburser that pays several entries; zero: the token's own transfer pays
 	Wallet        token.Address // the wallet that pays; may change while Prepared
-	WalletOf      string        // from the commit on, the merchant that it was assigned to; empty: it was a common wallet
+	WalletOf      string        // from the commit on, the merchant that it was assigned to; empty: a common wallet
 	Tx            chain.Tx      // everything that is signed, but for the nonce
 	// Changes with everything a signature depends on; see revisionOf. A store may forget it once the
 	// payment is committed.

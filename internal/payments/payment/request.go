@@ -24,7 +24,7 @@ type Request struct {
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the requesting API key; not in the Fingerprint
 	NotAfter       time.Time         // in whole seconds; nothing begins later; zero: any time; not in the Fingerprint
-	DifferentFrom  chain.Hash        // of a similar payment beside which this one is wanted; zero: of none; not in the Fingerprint
+	DifferentFrom  chain.Hash        // of a similar payment that this one is not; zero: none; not in the Fingerprint
 }
 
 // KeyLimits are the limits that an API key and its merchant set to the payments that it asks for. The zero KeyLimits
@@ -35,7 +35,7 @@ type KeyLimits struct {
 	// The key does not pay the request's asset.
 	OtherAsset bool `json:"-"`
 	Book       bool `json:"book,omitzero"` // only active entries of the merchant's address book are paid
-	// So long after a similar payment (see GuardID) of a key with a Guard it makes none, and no batches ever; zero: no guard.
+	// So long after a similar payment (GuardID) of a key with a Guard it makes none, and no batches ever; zero: none.
 	Guard time.Duration `json:"guard,omitzero"`
 	// Above it a payment (a batch: its total) is made from an approved proposal only; zero: none.
 	ApproveAbove token.Amount `json:"approve_above,omitzero"`

@@ -28,8 +28,8 @@ func (c Comparison) Cleared(now time.Time) bool {
 	return c.goesOn(now) && !c.Abreast.IsZero() && !c.Abreast.Before(c.Since)
 }
 
-// NoteLost notes, until a recovery of the chain, that it had nodes and no rail: a rail of it that is added later may have
-// made payments that the tables lack, from wallets that they lack too. The zero time ends the note.
+// NoteLost notes, until a recovery of the chain, that it had nodes and no rail: a rail of it that is added later may
+// have made payments that the tables lack, from wallets that they lack too. The zero time ends the note.
 func NoteLost(ctx context.Context, s interface {
 	Compared(ctx context.Context, rail token.Coin) (Comparison, error)
 	SetCompared(ctx context.Context, rail token.Coin, c Comparison) error

@@ -15,8 +15,8 @@ type Guard struct {
 	Version  uint64       // rises with each payment; 0: none is stored
 }
 
-// GuardKept is how long after its newest payment a store keeps a guard, at least: longer than any key's guard and, beyond
-// it, the life of a proposal, whose release looks back from the time at which it was due first.
+// GuardKept is how long after its newest payment a store keeps a guard, at least: longer than any key's guard and,
+// beyond it, the life of a proposal, whose release looks back from the time at which it was due first.
 const GuardKept = 8*24*time.Hour + proposal.MaxLife
 
 // With returns the guard to store with a further payment. The first Version is a time, so that a guard that was

@@ -14,18 +14,18 @@ var ErrProposals = errors.New("too many open proposals")
 
 // Proposals keeps proposals, each in the item of its payment, so that one write decides about both.
 type Proposals interface {
-	// Propose stores p with its payment, and counts it as open, if nothing is stored under the payment's ID. Otherwise it
-	// reports false. It returns ErrProposals, storing nothing, if the merchant has proposal.MaxOpen open ones.
+	// Propose stores p with its payment, and counts it as open, if nothing is stored under the payment's ID. Otherwise
+	// it reports false. It returns ErrProposals, storing nothing, if the merchant has proposal.MaxOpen open ones.
 	Propose(ctx context.Context, p proposal.Proposal) (created bool, err error)
 
-	// Proposal returns the proposal whose payment has that ID. Of a payment that no proposal holds it returns the payment
-	// alone; ErrNotFound if there is none.
+	// Proposal returns the proposal whose payment has that ID. Of a payment that no proposal holds it returns the
+	// payment alone; ErrNotFound if there is none.
 	Proposal(ctx context.Context, id payment.ID) (proposal.Proposal, error)
 
-	// Amend stores to over from, with the next Writes, if the stored proposal has the Writes, and the stored payment the
-	// State and Revision of from; with an ID, it stores g with the payment in the same write, if the guard of g's Version
-	// is stored. Otherwise ErrChanged. It leaves a signed payment as it is. Closing a proposal ends its count as open. A
-	// caller that repeats it after a lost answer may get ErrChanged.
+	// Amend stores to over from, with the next Writes, if the stored proposal has the Writes, and the stored payment
+	// the State and Revision of from; with an ID, it stores g with the payment in the same write, if the guard of g's
+	// Version is stored. Otherwise ErrChanged. It leaves a signed payment as it is. Closing a proposal ends its count
+	// as open. A caller that repeats it after a lost answer may get ErrChanged.
 	Amend(ctx context.Context, from, to proposal.Proposal, g Guard) error
 
 	// Due names the proposals whose Next is not after now, at most limit, the earliest first. It may lag, and costs no

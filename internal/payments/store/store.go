@@ -101,9 +101,9 @@ type Nonces interface {
 	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount and n.Gas, in one conditional write of
 	// one item. If the payment holds a reservation for n.For there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after the write, with the reservation in
-	// w.Reservations[n.Payment]. A refusal (wallet.ErrUnknown, ErrOwner, ErrPaused, ErrHeld, ErrMerchantCap, ErrCeiling,
-	// ErrToken, ErrGas, the first in this order) comes with the unchanged wallet. With n.MerchantCap the same write
-	// counts the nonce in w.PerMerchant.
+	// w.Reservations[n.Payment]. A refusal (wallet.ErrUnknown, ErrOwner, ErrPaused, ErrHeld, ErrMerchantCap,
+	// ErrCeiling, ErrToken, ErrGas, the first in this order) comes with the unchanged wallet. With n.MerchantCap the
+	// same write counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
 	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The argument proves that
@@ -164,9 +164,8 @@ type Wallets interface {
 	// returns ErrOtherRail if the wallet is another token's.
 	Register(ctx context.Context, r wallet.Registration) error
 
-	// SetState moves the wallet's registration from one state to another, at a time.
-	// If it is in the other already it changes nothing; if in neither, or if the other does not
-	// fit its merchant, ErrChanged.
+	// SetState moves the wallet's registration from one state to another, at a time. If it is in the other already it
+	// changes nothing; if in neither, or if the other does not fit its merchant, ErrChanged.
 	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
 
 	// Retire moves the wallet's registration from Draining to Retired, and pauses the wallet for
@@ -267,10 +266,9 @@ type Charge struct {
 
 // History lists payments for merchants. It may lag behind Payments, so no decision about money reads it.
 type History interface {
-	// List returns the payments of f.Merchant and f.Mode that match f, newest first, at most
-	// f.Limit, and the position from which the list goes on, zero at its end. One call reads a few
-	// megabytes of the index at most, so that a page may be short, or empty, before the end. It
-	// leaves out Prepared payments and payments that do not decode.
+	// List returns the payments of f.Merchant and f.Mode that match f, newest first, at most f.Limit, and the position
+	// from which the list goes on, zero at its end. One call reads a few megabytes of the index at most, so that a page
+	// may be short, or empty, before the end. It leaves out Prepared payments and payments that do not decode.
 	List(ctx context.Context, f Filter) (page []payment.Payment, next Position, err error)
 }
 

@@ -94,7 +94,7 @@ type hookCheck struct {
 func owner() webhook.Owner { return webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"} }
 
 func (c hookCheck) endpoint(o webhook.Owner) webhook.Endpoint {
-	secret := must.Get(webhook.MintSecret(rand.Reader))(c)
+	secret := webhook.MintSecret(rand.Reader)
 	return webhook.Endpoint{Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook", Status: webhook.Enabled,
 		Secret: secret, CreatedAt: noon, EnabledAt: noon, Version: 1}
 }
@@ -222,7 +222,7 @@ func Random(seed byte) io.Reader {
 func APIKeys(t *testing.T, keys Keeper, book recipient.Store) {
 	c, merchant := tester{t}, "mer_"+rand.Text()
 	issue := func(ctx context.Context, i int) error {
-		s := must.Get(apikey.Mint(rand.Reader, apikey.Test))(c)
+		s := apikey.Mint(rand.Reader, apikey.Test)
 		return keys.Issue(ctx, apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: merchant, Mode: s.Mode(),
 			CreatedAt: noon.Add(time.Duration(i) * time.Second)}, apikey.MaxLive)
 	}

@@ -175,7 +175,8 @@ func planned(a deployed.Account, parameters map[string]string, out io.Writer) *d
 	a.Parameters = parameters
 	d := a.Read(deployed.Target{Stack: a.Stack}, out)
 	if payments != "" && keys != "" {
-		d.Payments, d.Keys = dynamo.OpenPayments(a.AWS, payments), dynamo.OpenAPIKeys(a.AWS, keys)
+		db := dynamo.Client(a.AWS)
+		d.Payments, d.Keys = dynamo.NewPayments(db, payments), dynamo.NewAPIKeys(db, keys)
 	}
 	return d
 }

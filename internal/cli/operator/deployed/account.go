@@ -119,10 +119,11 @@ func (a *Account) tables() (t Tables, err error) {
 			return t, err
 		}
 	}
-	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
+	db := dynamo.Client(a.AWS)
+	payments := dynamo.NewPayments(db, named["PaymentsTableName"])
 	log := CopiedLog{payments, a.AWS, named["PaymentsTableName"], named["AuditLogGroupName"]}
-	return Tables{payments, log, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
-		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"]),
+	return Tables{payments, log, dynamo.NewWebhooks(db, named["WebhooksTableName"]),
+		dynamo.NewAPIKeys(db, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"]),
 		a.Parameters["EventBus"] != ""}, nil
 }
 

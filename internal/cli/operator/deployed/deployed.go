@@ -78,7 +78,9 @@ type Tables struct {
 
 // Publisher returns the publisher of the stack's events.
 func (t Tables) Publisher() *webhook.Publisher {
-	return webhook.NewPublisher(t.Webhooks, t.Jobs).WithBus(t.Bus)
+	p := webhook.NewPublisher(t.Webhooks, t.Jobs)
+	p.Bus = t.Bus
+	return p
 }
 
 // A Platform is where a stack runs: on AWS, or in this process.

@@ -239,12 +239,12 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, fmt.Errorf("--ended-in %s is the table itself; name the table in use before, and with --table "+
 			"keys=NAME the restored one until the stack uses it", c.EndedIn)
 	}
-	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
+	table, now := dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), name), time.Now()
 	source := table
 	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
 		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
-		source = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn)
+		source = dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), c.EndedIn)
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+
 			"cannot be undone.", c.EndedIn, name)
 	}

@@ -51,7 +51,7 @@ func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandone
 	if err != nil || len(a.all) > 0 {
 		return a, err
 	}
-	recent, err := a.log.Deliveries(ctx, d.Owner(w.Merchant), w.Endpoint)
+	recent, _, err := a.log.Page(ctx, d.Owner(w.Merchant), w.Endpoint, "", "", 100)
 	pending := 0
 	for _, r := range recent {
 		if r.Status == webhook.Pending {
