@@ -140,7 +140,6 @@ func start(t *testing.T) *stack {
 func TestStage(t *testing.T) {
 	o := newOperator(t)
 	o.retireEmpty()
-	o.s.calm(t)
 	var screen strings.Builder
 	leave := must.Get(o.s.Invite(t.Context(), &screen, scratch))(t)
 	_, invitation, _ := strings.Cut(screen.String(), "\n  . ")

@@ -304,7 +304,7 @@ func (s *Stack) AddRail(ctx context.Context, c *devnet.Chain, url string) error 
 		"BatchContract="+install.Address().String(), "AmountMinimum=1", "AmountMaximum=1000000000", "DailyLimit=1000000000000")
 	for _, w := range c.Wallets() {
 		if err == nil {
-			err = s.Run(ctx, "/bin/sh", "-c", `echo "$1" | "$0" wallet import --yes --stack "$2" --rail "$3"`,
+			err = s.Run(ctx, "/bin/sh", "-c", `echo "$1" | "$0" wallet import --yes --stack "$2" --rail "$3" --file /dev/stdin`,
 				s.Remit, w.PrivateKey(), StackName, token.Coin{ChainID: c.ID(), Contract: c.Token().Contract}.String())
 		}
 	}

@@ -48,7 +48,7 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 })
 
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
-var nameless = regexp.MustCompile(`^kms:|^(cloudwatch:DescribeAlarms|logs:GetQueryResults|secretsmanager:ListSecrets)$`)
+var nameless = regexp.MustCompile(`^kms:|^(logs:GetQueryResults|secretsmanager:ListSecrets)$`)
 
 // TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
 // the local AWS accept. Each was made once. In production the functions that move money, and the authorizer

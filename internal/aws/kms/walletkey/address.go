@@ -1,10 +1,7 @@
 package walletkey
 
 import (
-	"cmp"
-	"crypto/x509/pkix"
-	"encoding/asn1"
-	"errors"
+	"bytes"
 	"fmt"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -13,22 +10,13 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
+// spki precedes the point x, y in the SubjectPublicKeyInfo of a key of the curve secp256k1, in DER (RFC 5480, SEC 2).
+const spki = "\x30\x56\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x0a\x03\x42\x00"
+
 // AddressOf returns the account of a secp256k1 key, a SubjectPublicKeyInfo in DER (RFC 5280). Anything else is ErrKey.
 func AddressOf(der []byte) (token.Address, error) {
-	var info struct {
-		Algorithm pkix.AlgorithmIdentifier
-		Key       asn1.BitString
-	}
-	rest, err := asn1.Unmarshal(der, &info)
-	if err != nil || len(rest) > 0 {
-		return token.Address{}, fmt.Errorf("%w: no public key: %w", ErrKey, cmp.Or(err, errors.New("more follows it")))
-	}
-	var curve asn1.ObjectIdentifier // SEC 2: secp256k1 is 1.3.132.0.10
-	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil ||
-		!curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {
-		return token.Address{}, fmt.Errorf("%w: a key of another curve than secp256k1", ErrKey)
-	}
-	key, err := secp256k1.ParsePubKey(info.Key.RightAlign())
+	point, _ := bytes.CutPrefix(der, []byte(spki)) // without it, the whole is no point
+	key, err := secp256k1.ParsePubKey(point)
 	if err != nil {
 		return token.Address{}, fmt.Errorf("%w: %w", ErrKey, err)
 	}

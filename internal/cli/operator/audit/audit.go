@@ -26,7 +26,6 @@ type Command struct {
 	From deployed.Moment `placeholder:"BLOCK|TIME" help:"First block, or a time such as 2026-01-31T00:00:00Z."`
 	To   deployed.Moment `placeholder:"BLOCK|TIME" help:"Last block, or a time after it. 0: the last final block."`
 	Own  []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent with a wallet's key. May be repeated."`
-	CSV  bool            `name:"csv" help:"Write the sums as CSV."`
 }
 
 // The kinds of transactions of wallets, as an audit sees them.
@@ -77,9 +76,9 @@ type auditor struct {
 	nodes     chain.Nodes
 	wallets   []token.Address
 	transfers []chain.LoggedTransfer
-	known     map[chain.Hash]*entry        // payments by the hash of each attempt, or of the final one
-	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
-	sums      map[daySum]*daySum           // by wallet, day and kind
+	known     map[chain.Hash]*entry    // payments by the hash of each attempt, or of the final one
+	times     map[chain.Hash]time.Time // of the transfers
+	sums      map[daySum]*daySum       // by wallet, day and kind
 }
 
 // An entry is a payment in the tables, with the transfers not yet found on the chain.
@@ -90,9 +89,9 @@ type entry struct {
 
 // Run audits every rail, or the one of --rail. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
-	if c.JSON || c.CSV || c.From.Block > 0 || c.To.Block > 0 {
+	if c.JSON || c.From.Block > 0 || c.To.Block > 0 {
 		if _, err := d.One(ctx); err != nil {
-			return fmt.Errorf("--json, --csv and numbers of blocks are of one rail: %w", err)
+			return fmt.Errorf("--json and numbers of blocks are of one rail: %w", err)
 		}
 	}
 	return d.Each(ctx, func(on *deployed.Deployment) error { return c.audit(ctx, on) })
@@ -101,10 +100,10 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 // audit finds the last final block, then reads the tables, which have the payments up to it by then.
 func (c *Command) audit(ctx context.Context, d *deployed.Deployment) error {
 	a := &auditor{
-		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
+		Deployment: d, line: c, known: map[chain.Hash]*entry{}, times: map[chain.Hash]time.Time{},
 		sums: map[daySum]*daySum{}, report: report{Sums: []daySum{}, Differences: []difference{}},
 	}
-	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTxs, a.compare} {
+	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTimes, a.compare} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -176,7 +175,7 @@ func (a *auditor) readChain(ctx context.Context) error {
 	return nil
 }
 
-// readTables reads every payment of the chain and token.
+// readTables reads every payment of the token.
 func (a *auditor) readTables(ctx context.Context) error {
 	for stored, err := range a.Payments.Entries(ctx) {
 		p := stored.Payment
@@ -185,8 +184,7 @@ func (a *auditor) readTables(ctx context.Context) error {
 			a.differ(kindDiffers, difference{What: err.Error()})
 		case err != nil:
 			return err
-		case !stored.Noop.IsZero():
-		case p.Tx.ChainID == a.ChainID && (p.Ether() || p.Token.Contract == a.Asset.Contract):
+		case stored.Noop.IsZero() && p.Tx.ChainID == a.ChainID && p.Token.Contract == a.Asset.Contract:
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
 			known := &entry{p, p.Transfers()}
@@ -198,16 +196,11 @@ func (a *auditor) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTxs reads the transactions of the transfers, and of ether that operators moved.
-func (a *auditor) readTxs(ctx context.Context) error {
+// readTimes reads the times of the transfers.
+func (a *auditor) readTimes(ctx context.Context) error {
 	wanted := map[chain.Hash]bool{}
 	for _, t := range a.transfers {
 		wanted[t.Tx] = true
-	}
-	for h, p := range a.known {
-		if p.Ether() && a.ended(h, p) {
-			wanted[h] = true
-		}
 	}
 	for some := range slices.Chunk(slices.Collect(maps.Keys(wanted)), 200) {
 		txs, err := a.nodes.TransactionsUntil(ctx, some, a.report.To)
@@ -215,9 +208,7 @@ func (a *auditor) readTxs(ctx context.Context) error {
 			return err
 		}
 		for _, tx := range txs {
-			if tx.Block >= a.report.From {
-				a.txs[tx.Hash] = tx
-			}
+			a.times[tx.Hash] = tx.At
 		}
 	}
 	return nil
@@ -240,36 +231,19 @@ func (a *auditor) compare(context.Context) error {
 			}
 			a.differ(kind, d)
 		}
-		a.count(kind, t.From, p, a.txs[t.Tx].At, t.Amount)
+		a.count(kind, t.From, p, a.times[t.Tx], t.Amount)
 	}
 	for h, p := range a.known {
-		if tx, mined := a.txs[h]; p.Ether() && mined {
-			if p.left = nil; !asPromised(tx, p) {
-				what := fmt.Sprintf("%s wei to %s; the tables say %s to %s, %s", tx.Value, tx.To, p.Amount, p.To, p.State)
-				a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: what})
-			}
-		}
 		if p.State == payment.Confirmed && len(p.left) > 0 && a.ended(h, p) {
 			what := fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block,
 				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, room.Payee(p.Payment))
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID, What: what})
 			for _, t := range p.left {
-				if p.Ether() {
-					t.Amount = p.Coins()
-				}
 				a.count(kindMissing, p.Wallet, p, p.UpdatedAt, t.Amount)
 			}
 		}
 	}
 	return nil
-}
-
-// asPromised reports whether a transaction moved the ether that the tables say: none, if it failed.
-func asPromised(tx chain.MinedTx, p *entry) bool {
-	if tx.Noop() {
-		return p.State != payment.Confirmed
-	}
-	return tx.To == p.To && tx.Value == p.Amount && (p.State != payment.Failed || p.Failure.Code == payment.ExecutionReverted)
 }
 
 // judge returns the kind of a transfer, and a description if it is a difference.
@@ -342,13 +316,7 @@ func (a *auditor) answer() error {
 	slices.SortFunc(a.Differences, func(x, y difference) int {
 		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
 	})
-	var err error
-	if a.line.CSV {
-		err = payment.CSV(a.Out, true, a.Sums...)
-	} else {
-		err = a.Show(a.report, a.text())
-	}
-	if len(a.Differences) == 0 || err != nil {
+	if err := a.Show(a.report, a.text()); err != nil || len(a.Differences) == 0 {
 		return err
 	}
 	lines := ""

@@ -2,9 +2,7 @@ package audit_test
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,15 +57,9 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	if text, err := l.Run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "No difference.") {
 		t.Errorf("%v:\n%s", err, text)
 	}
-	text, err := l.Run(nil, "audit", "--csv", "--own", own.String())
-	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,wallet_of" ||
-		len(rows) != 6 || !strings.Contains(text, ",1500000,1.5,\r\n") {
-		t.Errorf("%v, %q", err, text)
-	}
 }
 
-// TestAuditOfTransfers: coins and ether that an operator moved between wallets are compared with the chain.
+// TestAuditOfTransfers: coins that an operator moved between wallets are compared with the chain, ether is not.
 func TestAuditOfTransfers(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	l.Move(0, 1, l.Chain.Token(), 40)
@@ -82,25 +74,6 @@ func TestAuditOfTransfers(t *testing.T) {
 	}
 	if count != 1 || coins != token.Units(40) {
 		t.Errorf("%d transfers of %v units: %+v", count, coins, got)
-	}
-	last := len(l.Payments) - 1
-	for name, test := range map[string]struct {
-		change func(*payment.Payment)
-		want   string
-	}{
-		"another amount": {func(p *payment.Payment) { p.Amount = token.Units(778) }, "777 wei to"},
-		"it failed": {func(p *payment.Payment) {
-			p.State, p.Failure = payment.Failed, &payment.Failure{Code: payment.TransferMissing}
-		}, "777 wei to"},
-		"another transaction": {func(p *payment.Payment) {
-			p.Attempts = []payment.Attempt{{Hash: chain.Hash{1}}}
-			p.TxHash, p.Onchain = chain.Hash{1}, chain.Hash{1}
-		}, "known and not on the chain"},
-	} {
-		_, err := l.Run(func(all []payment.Payment) []payment.Payment { test.change(&all[last]); return all }, "audit")
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
 	}
 	text, err := l.Run(nil, "export", "--merchant", payment.Operator, "--csv")
 	if err != nil || strings.Count(text, "\n") != 3 || !strings.Contains(text, ",ETH,18,") {

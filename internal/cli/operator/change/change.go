@@ -46,19 +46,19 @@ type Change struct {
 	Answer       Answer
 }
 
-// An Answer is how a command ended: a value for --json, nil if there is none, and text.
+// An Answer is how a command ended: text, and a value for --json, nil if it has no more to say than the text.
 type Answer struct {
 	JSON any
 	Text string
 }
 
 // None is the change of a command that has nothing to do.
-func None(json any, text string) Change { return Change{Answer: Answer{json, text}} }
+func None(text string) Change { return Change{Answer: Answer{Text: text}} }
 
 // Write returns the change that one write makes, with its answer.
-func Write(consequences string, json any, text string, write func(context.Context) error) Change {
+func Write(consequences, text string, write func(context.Context) error) Change {
 	return Change{Consequences: consequences, Apply: func(ctx context.Context) (Answer, error) {
-		return Answered(write(ctx), json, text)
+		return Answered(write(ctx), nil, text)
 	}}
 }
 
@@ -86,8 +86,11 @@ func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 	if change.Apply != nil {
 		answer, err = change.recorded(ctx, d, c.Yes)
 	}
-	if answer.JSON == nil {
+	switch {
+	case answer.JSON == nil && answer.Text == "":
 		return err
+	case answer.JSON == nil:
+		answer.JSON = map[string]string{"done": answer.Text}
 	}
 	return errors.Join(d.Show(answer.JSON, answer.Text), err)
 }

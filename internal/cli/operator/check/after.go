@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
@@ -81,40 +79,6 @@ func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) 
 		}
 	}
 	return fmt.Sprintf("%d in %s", len(ids), region), err
-}
-
-// alarmsExist compares the template's alarms with CloudWatch's.
-func (e *examination) alarmsExist(ctx context.Context) (string, error) {
-	resources, err := e.Account.Resources(ctx)
-	declared := cloudwatch.DescribeAlarmsInput{MaxRecords: aws.Int32(100)} // more than the template has
-	for _, r := range resources {
-		if r.Kind == "AWS::CloudWatch::Alarm" {
-			declared.AlarmNames = append(declared.AlarmNames, r.Name)
-		}
-	}
-	if err == nil && len(declared.AlarmNames) == 0 {
-		err = errors.New("the stack has no alarms")
-	}
-	if err != nil {
-		return "", err
-	}
-	existing, err := cloudwatch.NewFromConfig(e.Account.AWS).DescribeAlarms(ctx, &declared)
-	if err != nil {
-		return "", fmt.Errorf("listing the alarms: %w", err)
-	}
-	var alarming []string
-	for _, alarm := range existing.MetricAlarms {
-		if alarm.StateValue == cwtypes.StateValueAlarm {
-			alarming = append(alarming, aws.ToString(alarm.AlarmName))
-		}
-	}
-	switch all := len(declared.AlarmNames); {
-	case len(existing.MetricAlarms) < all:
-		err = fmt.Errorf("%d of %d are missing", all-len(existing.MetricAlarms), all)
-	case len(alarming) > 0:
-		err = fmt.Errorf("in alarm: %s", strings.Join(alarming, ", "))
-	}
-	return fmt.Sprintf("%d, none in alarm", len(declared.AlarmNames)), err
 }
 
 // grantsFit compares who may sign with each key in KMS with the registry.

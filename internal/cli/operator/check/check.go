@@ -98,7 +98,7 @@ func (e *examination) checks(ctx context.Context) []check {
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
 		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the chain and token that it had (docs/operate.md#rails)"},
 		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
-			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
+			"are dead: open and close the rail (docs/operate.md#rails)"},
 	}
 	for _, on := range e.rails {
 		r := *e
@@ -118,8 +118,7 @@ func (e *examination) checks(ctx context.Context) []check {
 		check{"tables", after, e.tablesAreKept, "set it as in docs/disasters.md#go-back-to-a-point-in-time, step 3; " +
 			"a table with the keys of another is in the wrong parameter"},
 		check{"replicas of the secrets", after, e.secretsAreReplicated,
-			"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)"},
-		check{"alarms", after, e.alarmsExist, "docs/alarms has a page for each"})
+			"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)"})
 }
 
 // ofRail lists the checks of a rail that need neither its nodes nor its wallets.

@@ -7,13 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/net/publicsuffix"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
@@ -108,21 +104,16 @@ func (e *examination) everyNode(examine func(ctx context.Context, node chain.Nod
 	}
 }
 
-// providersDiffer treats hosts of one domain, and equal IP addresses, as nodes of one provider.
+// providersDiffer takes nodes of one host for nodes of one provider.
 func (e *examination) providersDiffer(context.Context) (_ string, err error) {
-	of := map[string]string{}
+	hosts := map[string]bool{}
 	for _, node := range e.nodes {
-		host, domain := node.String(), node.String()
-		name := (&url.URL{Host: host}).Hostname()
-		if registered, none := publicsuffix.EffectiveTLDPlusOne(name); none == nil && net.ParseIP(name) == nil {
-			domain = registered
+		if hosts[node.String()] {
+			err = errors.Join(err, fmt.Errorf("two nodes are at %s", node))
 		}
-		if other := of[domain]; other != "" {
-			err = errors.Join(err, fmt.Errorf("%s and %s are of one provider", other, host))
-		}
-		of[domain] = host
+		hosts[node.String()] = true
 	}
-	return fmt.Sprintf("%d", len(of)), err
+	return fmt.Sprintf("%d", len(hosts)), err
 }
 
 // blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with

@@ -32,7 +32,7 @@ func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, e
 	}
 	return change.Write(
 		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed payments are still made.", c.Address),
-		map[string]any{"address": c.Address, "reason": c.Reason}, fmt.Sprint(c.Address, " is not paid"),
+		fmt.Sprint(c.Address, " is not paid"),
 		func(ctx context.Context) error {
 			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
 			if errors.Is(err, store.ErrTooLarge) {
@@ -49,7 +49,7 @@ type remove struct {
 
 func (c remove) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	return change.Write(fmt.Sprintf("Payments to %s are made again, at the latest 30 seconds after.", c.Address),
-		map[string]any{"address": c.Address, "removed": true}, fmt.Sprint(c.Address, " may be paid"),
+		fmt.Sprint(c.Address, " may be paid"),
 		func(ctx context.Context) error { return d.Payments.Allow(ctx, c.Address) }), nil
 }
 

@@ -215,8 +215,7 @@ func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Cha
 				return none, err
 			}
 			key, err := registry(d).Revoke(ctx, by, c.ID)
-			at := deployed.Stamp(key.RevokedAt)
-			return change.Answered(err, map[string]any{"id": key.ID, "revoked_at": at}, fmt.Sprint("revoked ", at))
+			return change.Answered(err, nil, fmt.Sprint("revoked ", deployed.Stamp(key.RevokedAt)))
 		},
 	}, nil
 }
@@ -276,7 +275,7 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 func endedAnswer(ended []string) change.Answer {
-	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
+	return change.Answer{Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
 }
 
 // ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.

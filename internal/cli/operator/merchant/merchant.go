@@ -26,25 +26,21 @@ type Commands struct {
 
 // A merchantRow is a merchant as commands show it.
 type merchantRow struct {
-	ID       string                       `json:"id"`
-	Name     string                       `json:"name"`
-	LiveKeys int                          `json:"live_keys"`
-	LastUsed deployed.Stamp               `json:"last_used_at"`
-	Reason   *string                      `json:"suspended"` // why
-	Maximum  *token.Amount                `json:"max_amount"`
-	Daily    *token.Amount                `json:"daily_amount"`
-	Assets   map[string]apikey.AssetTerms `json:"assets,omitempty"` // limits of other assets than the default
-	terms    apikey.Terms
+	ID       string         `json:"id"`
+	Name     string         `json:"name"`
+	LiveKeys int            `json:"live_keys"`
+	LastUsed deployed.Stamp `json:"last_used_at"`
+	apikey.Terms
 }
 
 const merchantLine = "%-22s %-30s %9v  %-20s  %-20s  %-20s  %s\n"
 
 func (r merchantRow) String() string {
 	state := "active"
-	if r.Reason != nil {
-		state = "suspended: " + *r.Reason
+	if r.Suspended != "" {
+		state = "suspended: " + r.Suspended
 	}
-	line := fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.terms.Maximum), limit(r.terms.Daily), state)
+	line := fmt.Sprintf(merchantLine, r.ID, r.Name, r.LiveKeys, r.LastUsed, limit(r.Maximum), limit(r.Daily), state)
 	for _, asset := range slices.Sorted(maps.Keys(r.Assets)) {
 		line += fmt.Sprintf("  %-82s  %-20s  %s\n", asset, limit(r.Assets[asset].Maximum), limit(r.Assets[asset].Daily))
 	}
@@ -72,19 +68,7 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 		}
 	}
 	var err error
-	row.terms, err = store.Terms(ctx, row.ID)
-	for _, f := range []struct {
-		amount token.Amount
-		to     **token.Amount
-	}{{row.terms.Maximum, &row.Maximum}, {row.terms.Daily, &row.Daily}} {
-		if !f.amount.IsZero() {
-			*f.to = &f.amount
-		}
-	}
-	row.Assets = row.terms.Assets
-	if row.terms.Suspended != "" {
-		row.Reason = &row.terms.Suspended
-	}
+	row.Terms, err = store.Terms(ctx, row.ID)
 	return row, err
 }
 
@@ -128,9 +112,9 @@ func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequ
 		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
 			row.Name, d.Stack, d.KeyCache, consequences),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			terms := row.terms
+			terms := row.Terms
 			to(&terms)
-			if err := d.Keys.SetTerms(ctx, c.Merchant, row.terms, terms); err != nil {
+			if err := d.Keys.SetTerms(ctx, c.Merchant, row.Terms, terms); err != nil {
 				return change.Answer{}, err
 			}
 			row, err := rowOf(ctx, d.Keys, keys)

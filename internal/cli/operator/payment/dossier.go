@@ -1,12 +1,10 @@
 package payment
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -18,14 +16,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A Dossier is everything that tables and nodes have about one payment.
-type Dossier struct {
-	ID         payment.ID            `json:"id"`
+// A dossier is everything that tables and nodes have about one payment.
+type dossier struct {
+	Row
 	State      payment.State         `json:"state"`
-	Merchant   string                `json:"merchant_id"`
-	Key        string                `json:"idempotency_key"`
-	Payment    payment.Public        `json:"payment"`
-	Wallet     string                `json:"wallet"`
 	Nonce      uint64                `json:"nonce"`
 	Attempts   []attempt             `json:"attempts"`
 	Reserve    *reservation          `json:"reservation"`
@@ -48,9 +42,8 @@ type reservation struct {
 }
 
 // of returns a payment's data in the tables.
-func of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier, error) {
-	dos := Dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(),
-		Wallet: p.Wallet.String(), Nonce: p.Nonce, Attempts: []attempt{}, Chain: []string{}}
+func of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (dossier, error) {
+	dos := dossier{Row: RowOf(p), State: p.State, Nonce: p.Nonce, Attempts: []attempt{}, Chain: []string{}}
 	for _, a := range p.Attempts {
 		dos.Attempts = append(dos.Attempts,
 			attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
@@ -58,7 +51,7 @@ func of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (Dossier
 	return dos, errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
 }
 
-func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
+func (dos *dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, err := d.Payments.Wallet(ctx, id)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -67,7 +60,7 @@ func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 	if err != nil {
 		return err
 	}
-	dos.Payment.Progress = w.ProgressOf(p)
+	dos.Progress = w.ProgressOf(p)
 	if held, ok := w.Reservations[p.ID]; ok {
 		dos.Reserve = &reservation{held.Nonce, deployed.Stamp(held.At)}
 	}
@@ -82,7 +75,7 @@ func (dos *Dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 	return err
 }
 
-func (dos *Dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
+func (dos *dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
 	var ours []webhook.Delivery
 	if p.Event != nil && p.Merchant != "" {
 		endpoints, err := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
@@ -102,8 +95,12 @@ func (dos *Dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p
 }
 
 // addChain asks every node for every attempt. The error of a node that is down is part of the dossier.
-func (dos *Dossier) addChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
-	nodes, err := nodesOf(ctx, d, p)
+func (dos *dossier) addChain(ctx context.Context, d *deployed.Deployment, p payment.Payment) {
+	var nodes chain.Nodes
+	on, err := d.Of(ctx, p.Wallet)
+	if err == nil {
+		nodes, _, err = on.Nodes(ctx)
+	}
 	if err != nil {
 		dos.Chain = append(dos.Chain, err.Error())
 	}
@@ -119,62 +116,6 @@ func (dos *Dossier) addChain(ctx context.Context, d *deployed.Deployment, p paym
 			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %s mined in block %d, %s", node, r.Tx, r.Block, p.Judge(r)))
 		}
 	}
-}
-
-// nodesOf opens the nodes of a payment's chain.
-func nodesOf(ctx context.Context, d *deployed.Deployment, p payment.Payment) (chain.Nodes, error) {
-	rails, err := d.Rails(ctx)
-	for _, on := range rails {
-		if on.ChainID == p.Tx.ChainID {
-			nodes, _, err := on.Nodes(ctx)
-			return nodes, err
-		}
-	}
-	return nil, cmp.Or(err, deployed.ErrNoRail)
-}
-
-// Text writes the dossier in lines.
-func (dos Dossier) Text(p payment.Payment) string {
-	var b strings.Builder
-	row := func(name string, v any) { fmt.Fprintf(&b, "%-16s %v\n", name, v) }
-	row("payment", p.ID)
-	row("state", p.State)
-	row("merchant", p.Merchant)
-	row("key", p.IdempotencyKey)
-	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
-	row("network", p.Network)
-	row("to", Payee(p))
-	for i, e := range p.Entries {
-		coins := e.Amount.Tokens(p.Token.Decimals) + " " + p.Token.Symbol
-		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s to %s %q", coins, e.To, e.Reference))
-	}
-	row("from wallet", p.Wallet)
-	row("created", deployed.Stamp(p.CreatedAt))
-	if p.Failure != nil {
-		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
-	}
-	if dos.Reserve != nil {
-		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, dos.Reserve.At))
-	}
-	if is := dos.Payment.Progress; is != nil {
-		row("progress", *is)
-	}
-	if p.State.Signed() {
-		row("nonce", p.Nonce)
-		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and published",
-			false: "gone: settled and published"}[dos.PendingTx])
-	}
-	for i, a := range slices.Backward(dos.Attempts) {
-		what := map[bool]string{true: ", pays nothing"}[a.Noop]
-		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s%s", a.Hash, a.Tip, a.Cap, a.At, what))
-	}
-	for _, line := range dos.Chain {
-		row("chain", line)
-	}
-	for _, del := range dos.Deliveries {
-		row("delivery", fmt.Sprintf("%s to %s: %s, %d attempts", del.ID, del.Endpoint, del.Status, len(del.Attempts)))
-	}
-	return b.String()
 }
 
 // A Row is a payment as operators list it.

@@ -20,7 +20,7 @@ import (
 
 // Commands is `remit payment`.
 type Commands struct {
-	Show   show                   `cmd:"" help:"Show a payment in full." example:"pay_1"`
+	Show   show                   `cmd:"" help:"Show a payment in full, as JSON." example:"pay_1"`
 	Redact change.Command[redact] `cmd:"" help:"Erase a payment's reference and metadata." example:"pay_1"`
 }
 
@@ -31,7 +31,7 @@ type name struct {
 }
 
 // find returns the payment, and its data in the tables.
-func (c name) find(ctx context.Context, d *deployed.Deployment) (p payment.Payment, dos Dossier, err error) {
+func (c name) find(ctx context.Context, d *deployed.Deployment) (p payment.Payment, dos dossier, err error) {
 	hash, notHash := chain.ParseHash(c.What)
 	switch {
 	case strings.HasPrefix(c.What, "pay_"):
@@ -70,8 +70,7 @@ func (c redact) Change(ctx context.Context, d *deployed.Deployment) (none change
 	return change.Write(fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+
 		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\nCopies stay with the "+
 		"merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the "+
-		"tables.", p.ID), map[string]any{"id": p.ID, "redacted": true}, fmt.Sprint(p.ID, " has neither reference nor "+
-		"metadata"), func(ctx context.Context) error { return d.Payments.Redact(ctx, bare) }), nil
+		"tables.", p.ID), fmt.Sprint(p.ID, " has neither reference nor metadata"), func(ctx context.Context) error { return d.Payments.Redact(ctx, bare) }), nil
 }
 
 type show struct {
@@ -85,65 +84,65 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 		return err
 	}
 	dos.addChain(ctx, d, p)
-	return d.Show(dos, dos.Text(p))
+	d.JSON = true
+	return d.Show(dos, "")
 }
 
 // Proposals is `remit proposals`.
 type Proposals struct {
 	deployed.Target
 	Merchant string `arg:"" optional:"" help:"Whose, mer_…; without it, those of all merchants that will be released."`
-	Status   string `enum:",awaiting_approval,scheduled,released,cancelled,expired" default:"" help:"Only those with this status."`
 }
 
 // Run lists a merchant's proposals, the newest first.
 func (c *Proposals) Run(ctx context.Context, d *deployed.Deployment) error {
 	if c.Merchant == "" {
-		all, err := releases(ctx, d, token.Coin{})
+		rows, text, err := releases(ctx, d, token.Coin{})
 		if err != nil {
 			return err
 		}
-		return d.Show(all, releasing(all))
+		return d.Show(rows, text)
 	}
-	all, text := []proposal.Public{}, strings.Builder{}
-	f := store.ProposalFilter{Merchant: c.Merchant, Mode: d.Mode, Status: c.Status}
+	var all []proposal.Proposal
+	f := store.ProposalFilter{Merchant: c.Merchant, Mode: d.Mode}
 	for more := true; more; {
 		page, next, err := d.Payments.ListProposals(ctx, f)
 		if err != nil {
 			return err
 		}
-		for _, p := range page {
-			v := p.Public()
-			all = append(all, v)
-			due, why := p.DueAt().UTC().Format(time.DateTime), ""
-			if r := v.Refusal; r != nil && v.Status == proposal.StatusScheduled {
-				why = "  " + r.Code
-			}
-			fmt.Fprintf(&text, "%s  %-17s  %s  %s %s  by %s%s\n", v.ID, v.Status, due, p.Payment.Amount.Tokens(p.Payment.Token.Decimals),
-				p.Payment.Token.Symbol, v.CreatedBy, why)
-		}
+		all = append(all, page...)
 		f.From, more = next, !next.IsZero()
 	}
-	return d.Show(all, text.String())
+	return d.Show(listed(all))
 }
 
-// releases returns the proposals of an asset, zero for any, that a run would release now, or once they are due.
-func releases(ctx context.Context, d *deployed.Deployment, asset token.Coin) (all []proposal.Public, err error) {
+// listed returns proposals as --json shows them, and a line of text for each.
+func listed(all []proposal.Proposal) (rows []proposal.Public, text string) {
+	rows = []proposal.Public{}
+	for _, p := range all {
+		v, why := p.Public(), ""
+		if r := v.Refusal; r != nil && v.Status == proposal.StatusScheduled {
+			why = "  " + r.Code
+		}
+		rows, text = append(rows, v), text+fmt.Sprintf("%s  %-17s  %s  %s %s  by %s%s\n", v.ID, v.Status,
+			p.DueAt().UTC().Format(time.DateTime), p.Payment.Amount.Tokens(p.Payment.Token.Decimals), p.Payment.Token.Symbol, v.CreatedBy, why)
+	}
+	return rows, text
+}
+
+// releases lists the proposals of an asset, zero for any, that a run would release now, or once they are due.
+func releases(ctx context.Context, d *deployed.Deployment, asset token.Coin) (rows []proposal.Public, text string, err error) {
+	var all []proposal.Proposal
 	due, err := d.Payments.Due(ctx, time.Now().Add(proposal.MaxAhead+proposal.MaxLife), math.MaxInt32)
 	for _, named := range due {
 		p, err := d.Payments.Proposal(ctx, named.ID)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if state := p.Payment.State; !p.Waits() && !state.Signed() && !state.UsedUp() && (asset == token.Coin{} || p.Payment.Coin() == asset) {
-			all = append(all, p.Public())
+			all = append(all, p)
 		}
 	}
-	return all, err
-}
-
-func releasing(all []proposal.Public) (text string) {
-	for _, p := range all {
-		text += fmt.Sprintf("  %s would be paid: %s %s, by %s\n", p.ID, p.Request.Amount, p.Request.Asset, p.CreatedBy)
-	}
-	return text
+	rows, text = listed(all)
+	return rows, text, err
 }

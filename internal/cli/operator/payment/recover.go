@@ -41,6 +41,7 @@ type recovered struct {
 	Resumed bool `json:"resumed"`
 
 	Releases []proposal.Public `json:"proposals_to_release"`
+	releases string
 }
 
 // A recovering is the recovery of a rail.
@@ -120,8 +121,8 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		if err != nil {
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
-		r.recovered = recovered{r.on.Name(), len(r.ids), done, c.DryRun, false, nil}
-		if r.Releases, err = releases(ctx, r.on, r.on.Config.Coin()); err != nil {
+		r.recovered = recovered{Rail: r.on.Name(), Wallets: len(r.ids), Report: done, DryRun: c.DryRun}
+		if r.Releases, r.releases, err = releases(ctx, r.on, r.on.Config.Coin()); err != nil {
 			return none, err
 		}
 		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
@@ -235,7 +236,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 		fmt.Fprintf(&b, "  %s is on the chain, and the tables know it otherwise: remit payment show %s\n", id, id)
 	}
 	if len(r.Releases) > 0 {
-		b.WriteString(releasing(r.Releases) +
+		b.WriteString(r.releases +
 			"these proposals are released once payments go on: first cancel those that were cancelled since the copy\n")
 	}
 	switch {

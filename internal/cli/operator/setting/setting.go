@@ -114,7 +114,7 @@ type writing struct {
 // write is the change that stores the next version of each rail.
 func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
-		return change.None([]any{}, "nothing changes"), nil
+		return change.None("nothing changes"), nil
 	}
 	text, w := "", writing{d, tables, confirms, why, map[*Table]string{}}
 	for _, t := range tables {
@@ -155,7 +155,7 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 	if err != nil {
 		return change.Answer{}, fmt.Errorf("nothing was changed: asking who you are: %w", err)
 	}
-	done, text, stored := []map[string]any{}, "", ""
+	text, stored := "", ""
 	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: w.why}
 	for _, t := range w.tables {
 		// A new version of unconfirmed settings is no confirmation of the others.
@@ -169,19 +169,18 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 		} else { // stored, or nobody knows
 			stored += w.loosened[t]
 		}
-		if err != nil && len(done) > 0 {
+		if err != nil && text != "" {
 			err = fmt.Errorf("after those of other rails were stored: %v", err) //nolint:errorlint // no refusal
 		}
 		if err != nil {
 			return change.Answer{}, errors.Join(err, w.announce(ctx, stored, by))
 		}
-		done = append(done, map[string]any{"table": t.Name(), "version": by.Version + 1, "confirmed": by.Confirmed})
 		text += fmt.Sprintf("settings of %s: version %d\n", t.Name(), by.Version+1)
 		if !by.Confirmed && w.Mode == "live" {
 			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
 	}
-	return change.Answer{JSON: done, Text: text}, w.announce(ctx, stored, by)
+	return change.Answer{Text: text}, w.announce(ctx, stored, by)
 }
 
 func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {

@@ -43,8 +43,7 @@ func (c walletAssign) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	return change.Write(fmt.Sprintf("Wallet %s, with %s in it, makes the payments of merchant %s alone.\n%s", c.Address,
 		cmp.Or(holds, "nothing"), c.Merchant, ownAlone(d, c.Merchant)),
-		map[string]any{"address": c.Address, "state": wallet.Assigned, "merchant": c.Merchant}, "done",
-		func(ctx context.Context) error {
+		"done", func(ctx context.Context) error {
 			err := assign(ctx, d, r, w, c.Merchant)
 			if err == nil {
 				err = owns(ctx, d, c.Merchant)
@@ -81,7 +80,7 @@ func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (non
 	if !retired {
 		text = fmt.Sprintf("done; remit wallet drain --undo %s lets it pay for all", c.Address)
 	}
-	return answered(r.ID, r.State, fmt.Sprintf("Wallet %s is no longer merchant %s's, and stays %s. If it is the last, the "+
+	return change.Write(fmt.Sprintf("Wallet %s is no longer merchant %s's, and stays %s. If it is the last, the "+
 		"merchant pays %s from the common wallets.", c.Address, r.Merchant, r.State, d.Asset.Symbol), text,
 		func(ctx context.Context) error {
 			err := disowns(ctx, d, r)

@@ -76,19 +76,12 @@ func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, 
 }
 
 // answer shows a command's wallets and their changes.
-func (c pausing) answer(ws []record, did string) change.Answer {
-	rows, text := []map[string]any{}, ""
+func answer(ws []record, did string) change.Answer {
+	text := ""
 	for _, w := range ws {
-		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
 		text += fmt.Sprintf("%s  %s\n", w.Address, strings.TrimSuffix("paused: "+w.Paused, "paused: "))
 	}
-	switch {
-	case c.All:
-		return change.Answer{JSON: rows, Text: text + did}
-	case len(rows) == 0:
-		rows = []map[string]any{{"address": c.Address, "paused": ""}}
-	}
-	return change.Answer{JSON: rows[0], Text: did}
+	return change.Answer{Text: text + did}
 }
 
 type walletPause struct {
@@ -161,7 +154,7 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []rec
 		}
 		ws[i] = w
 	}
-	return c.answer(ws, did), nil
+	return answer(ws, did), nil
 }
 
 // after returns the error of a command that has changed n wallets: no refusal, which means "nothing was changed".
@@ -193,7 +186,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		}
 	}
 	if len(ws) == 0 {
-		return change.Change{Answer: c.answer(nil, "it was not paused"+left)}, nil
+		return change.Change{Answer: answer(nil, "it was not paused"+left)}, nil
 	}
 	consequences, rolledBack := "", false
 	for _, w := range ws {
@@ -244,5 +237,5 @@ func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []r
 		}
 		ws[i].Paused = ""
 	}
-	return c.answer(ws, did+left), nil
+	return answer(ws, did+left), nil
 }

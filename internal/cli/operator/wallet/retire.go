@@ -44,18 +44,13 @@ func become(d *deployed.Deployment, r wallet.Registration, err error, from, to w
 	case r.State != from && r.State != to:
 		err = fmt.Errorf("wallet %s is %s; choose one that is %s", r.Address, r.State, from)
 	}
-	return answered(r.ID, to, fmt.Sprintf(consequences, r.Address), "done", func(ctx context.Context) error {
+	return change.Write(fmt.Sprintf(consequences, r.Address), fmt.Sprintf("done: %s is %s", r.Address, to), func(ctx context.Context) error {
 		err := d.Payments.SetState(ctx, r.ID, from, to, time.Now())
 		if err == nil && to == wallet.Assigned { // it may have been about to be unassigned
 			err = owns(ctx, d, r.Merchant)
 		}
 		return err
 	}), err
-}
-
-// answered returns the change by a write that gives a wallet a state.
-func answered(id wallet.ID, to wallet.State, consequences, text string, write func(context.Context) error) change.Change {
-	return change.Write(consequences, map[string]any{"address": id.Address, "state": to}, text, write)
 }
 
 // registered returns the registration of a wallet.
@@ -123,7 +118,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept", c.Address, holds)
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
-	return answered(d.WalletID(c.Address), wallet.Retired, fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
+	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
 		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it is; the "+
 		"functions may use one in KMS no more.", c.Address, holds), "retired",
 		func(ctx context.Context) error { return c.retire(ctx, d, settler) }), nil

@@ -247,7 +247,7 @@ func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none c
 	at := install.Address()
 	err = d.EveryNodeHas(ctx, at, disburser.Code())
 	if err == nil {
-		return change.None(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set "+
+		return change.None(fmt.Sprintf("%s\nThe contract is there, on every node. Set "+
 			"it (remit settings set --rail %d BatchContract=%s), and give each wallet's allowance: remit batch approve",
 			at, d.Number, at)), nil
 	}

@@ -2,7 +2,6 @@
 package wallet
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -12,8 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -87,22 +84,15 @@ func newKey() (keyring.Key, error) {
 
 type walletImport struct {
 	newWallet
-	File string `placeholder:"FILE" xor:"key" help:"File with the key alone, in hex. Without it, the command asks."`
-	KMS  string `name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
+	File string `required:"" placeholder:"FILE" xor:"key" help:"File with the key alone, in hex; /dev/stdin for a pipe."`
+	KMS  string `required:"" name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
 }
 
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	switch {
-	case c.KMS != "":
+	if c.KMS != "" {
 		return addKMS(d, c.KMS, "")
-	case d.Account == nil && c.File == "":
-		return none, errors.New("a stack on this machine cannot ask for the key; add --file FILE")
 	}
-	read := func() ([]byte, error) { return os.ReadFile(c.File) }
-	if c.File == "" {
-		read = func() ([]byte, error) { return askSecret("Private key (not shown): ") }
-	}
-	text, err := read()
+	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return none, err
 	}
@@ -111,19 +101,6 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return none, err
 	}
 	return add(ctx, d, key, "the key of "+key.Address().String(), "", nil)
-}
-
-func askSecret(prompt string) ([]byte, error) {
-	if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
-		fmt.Fprint(os.Stderr, prompt)
-		defer fmt.Fprintln(os.Stderr)
-		return term.ReadPassword(stdin)
-	}
-	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
-	if len(line) > 0 { // a last line may have no end
-		err = nil
-	}
-	return line, err
 }
 
 // adds describes the effect of a new wallet for a merchant, or for all.

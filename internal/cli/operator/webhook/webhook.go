@@ -33,8 +33,7 @@ const (
 	searched  = 100_000
 )
 
-// An abandoned has the deliveries of a window that Remit gave up. If there are none, text counts
-// the deliveries that Remit still retries.
+// An abandoned has the deliveries of a window that Remit gave up.
 type abandoned struct {
 	log  *webhook.Log
 	all  []webhook.Delivery
@@ -48,19 +47,8 @@ func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandone
 	var err error
 	a.all, err = a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
 	a.rows, a.text = Deliveries(a.all)
-	if err != nil || len(a.all) > 0 {
-		return a, err
-	}
-	recent, _, err := a.log.Page(ctx, d.Owner(w.Merchant), w.Endpoint, "", "", 100)
-	pending := 0
-	for _, r := range recent {
-		if r.Status == webhook.Pending {
-			pending++
-		}
-	}
-	a.text = "none was given up"
-	if pending > 0 {
-		a.text += fmt.Sprintf("; %d of the newest %d are still being tried, without being resent", pending, len(recent))
+	if len(a.all) == 0 {
+		a.text = "none was given up"
 	}
 	return a, err
 }
@@ -83,7 +71,7 @@ type resend struct{ window }
 func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	a, err := c.abandoned(ctx, d)
 	if len(a.rows) == 0 {
-		return change.None(a.rows, a.text), err
+		return change.None(a.text), err
 	}
 	return change.Change{
 		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", a.text, len(a.rows), c.Endpoint),
