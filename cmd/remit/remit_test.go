@@ -106,6 +106,7 @@ func TestWrongUse(t *testing.T) {
 		"long":  "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name+".csv"), []byte(text), 0o600))
 	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "key"), []byte("0x"+strings.Repeat("01", 32)), 0o600))
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.In[0])...)

@@ -67,8 +67,8 @@ type agent struct {
 	proposes atomic.Bool // it may propose, and not pay
 }
 
-func (a *agent) server(version string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: version}, &mcp.ServerOptions{Instructions: instructions})
+func (a *agent) server(v string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: v}, &mcp.ServerOptions{Instructions: instructions})
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
 If the same amount was paid to the same address lately under another intent (limits says how long), that payment is
 returned and NOTHING is paid: it is probably the same payment.
