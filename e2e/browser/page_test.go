@@ -315,7 +315,7 @@ func TestPageWithoutEvents(t *testing.T) {
 }
 
 // TestExplorer opens /docs in a browser as a person does: sends a payment by "Try it out" with the key that is filled
-// in, and reads it back. It shows remit's version, and is dark for those who like that. The page asks no other server than the stack for anything.
+// in, and reads it back. It shows remit's version, and is dark on a dark screen. It asks no other server for anything.
 func TestExplorer(t *testing.T) {
 	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
