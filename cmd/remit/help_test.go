@@ -109,7 +109,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 	parser := must.Get(kong.New(&commands{}, kong.Name("remit")))(t)
 	pages := must.Get(filepath.Glob("../../docs/*/*.md"))(t)
 	more := must.Get(filepath.Glob("../../docs/*.md"))(t)
-	named := regexp.MustCompile("(?m)(?:`|^| |bin/)remit ([a-z][^`|;#\n]*)")
+	named := regexp.MustCompile("(?m)(?:`|^| |bin/|run/)remit ([a-z][^`|;#\n]*)")
 	word, commands := regexp.MustCompile(`^[a-z][a-z-]+$`), 0
 	for _, page := range append(append(pages, more...), "../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
 		text := must.Get(os.ReadFile(page))(t)

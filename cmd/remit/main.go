@@ -47,7 +47,8 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the command at once
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
-	cli.Local.Operate, cli.Local.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
+	cli.Local.Operate, cli.MCP.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
+	cli.Local.Version = cli.MCP.Version
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {

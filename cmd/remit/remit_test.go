@@ -106,6 +106,7 @@ func TestWrongUse(t *testing.T) {
 		"long":  "address,amount\n" + strings.Repeat("0123456789 ", 60) + ",1\n"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name+".csv"), []byte(text), 0o600))
 	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "key"), []byte("0x"+strings.Repeat("01", 32)), 0o600))
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.In[0])...)
@@ -163,11 +164,11 @@ func TestPayAListOfThePage(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "payroll.csv")
 	must.OK(t, errors.Join(err, os.WriteFile(list, sample, 0o600)))
 	for begin, wants := range map[string][]string{
-		"go run ./cmd/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
-		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batch", "to pay          nothing", "\n4,confirmed,0x"},
+		".cache/run/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
+		".cache/run/remit pay examples/payroll.csv --batch": {"in 1 batch", "to pay          nothing", "\n4,confirmed,0x"},
 	} {
 		printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", begin),
-			"go run ./cmd/remit", "REMIT_URL="+m.URL+" "+binary, "examples/payroll.csv", list, "$KEY", m.Key)
+			".cache/run/remit", "REMIT_URL="+m.URL+" "+binary, "examples/payroll.csv", list, "$KEY", m.Key)
 		for _, want := range wants {
 			if !strings.Contains(printed, want) {
 				t.Errorf("it did not print %q:\n%s", want, printed)

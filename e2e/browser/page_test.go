@@ -2,9 +2,12 @@
 package browser_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image/color"
+	"image/png"
 	"net/url"
 	"os"
 	"os/exec"
@@ -312,7 +315,7 @@ func TestPageWithoutEvents(t *testing.T) {
 }
 
 // TestExplorer opens /docs in a browser as a person does: sends a payment by "Try it out" with the key that is filled
-// in, and reads it back. It shows remit's version. The page asks no other server than the stack for anything.
+// in, and reads it back. It shows remit's version, and is dark on a dark screen. It asks no other server for anything.
 func TestExplorer(t *testing.T) {
 	tooltest.Shell(t) // before a stack is built
 	_, api := localtest.Local(t, t.Output(), remit)
@@ -321,6 +324,20 @@ func TestExplorer(t *testing.T) {
 	blocks := show(tab, "counting operations", chromedp.Evaluate[int](`document.querySelectorAll(".opblock").length`))
 	if want := len(httpapi.Routes); blocks < want { // and the webhooks that are sent
 		t.Errorf("%d operations are shown, want at least %d", blocks, want)
+	}
+	for _, dark := range []bool{true, false} { // filters invert its colours, so only a picture shows them
+		sandbox{tab, api.URL}.sized(1400, dark)
+		picture := must.Get(png.Decode(bytes.NewReader(show(tab, "taking a picture", chromedp.FullScreenshot(100)))))(t)
+		size, dim := picture.Bounds().Max, 0
+		points := size.X * size.Y / 97
+		for i := range points {
+			if color.GrayModel.Convert(picture.At(i*97%size.X, i*97/size.X)).(color.Gray).Y < 128 {
+				dim++
+			}
+		}
+		if mostly := 2*dim > points; mostly != dark {
+			t.Errorf("dark %t: %d of %d points are dark", dark, dim, points)
+		}
 	}
 	text := show(tab, "reading the sandbox's notes", chromedp.TextContent(chromedp.CSS(`.sandbox`)))
 	for _, recipient := range devnet.Recipients() {

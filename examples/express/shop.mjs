@@ -2,7 +2,10 @@
 // It may be killed at any line: an order is stored before it is paid, the order is the intent, and a start pays again
 // for every order that has not ended. Remit pays each order once.
 //
-//   npm install remit-sdk && npm install
+// In the checkout beside `make run`, since remit-sdk is not published yet:
+//
+//   npm install --prefix ../../sdk/typescript && npm install --no-save ../../sdk/typescript
+//   ../../.cache/run/remit listen --key KEY --forward http://localhost:3000/hook    # prints WEBHOOK_SECRET
 //   REMIT_URL=… REMIT_API_KEY=… WEBHOOK_SECRET=whsec_… PORT=3000 ORDERS=orders node shop.mjs
 //   curl localhost:3000/orders -H 'Content-Type: application/json' -d '{"id":"1042","to":"0x…","amount":"2500000"}'
 import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from "node:fs";

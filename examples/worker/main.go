@@ -2,7 +2,10 @@
 // and Remit's webhook ends it. It may be killed at any line: an order is in the queue before it is paid
 // and until it has ended, and the order is the intent. Remit pays each order once.
 //
-//	go run . # with REMIT_URL, REMIT_API_KEY, WEBHOOK_SECRET, PORT and ORDERS, a directory
+// In the checkout beside `make run`:
+//
+//	../../.cache/run/remit listen --key KEY --forward http://localhost:3000/hook # prints WEBHOOK_SECRET
+//	REMIT_URL=… REMIT_API_KEY=… WEBHOOK_SECRET=whsec_… PORT=3000 ORDERS=orders go run .
 //	curl localhost:3000/orders -d '{"id":"1042","to":"0x…","amount":"2500000"}'
 package main
 

@@ -106,7 +106,7 @@ func newAPI(t *testing.T) *api {
 	}
 	a.proposals = &dispatch.Proposals{Events: a.hooks, Explain: httpapi.Explain, Rails: dispatch.NewRails(
 		dispatch.Wiring{Config: func(r store.Rail) (stack.Config, error) {
-			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, Network: r.Settings.Network}, nil
+			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, Network: r.Settings.Network, Ephemeral: true}, nil
 		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
 			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,

@@ -24,6 +24,7 @@ type MCP struct {
 	Key string `env:"REMIT_API_KEY" help:"API key with the agent's limits. ps shows it; the variable is safer."`
 
 	Transport mcp.Transport `kong:"-"` // nil is standard input and output
+	Version   string        `kong:"-"` // of this program
 }
 
 // Limits of a tool's work and answers.
@@ -52,7 +53,7 @@ func (c *MCP) Run(ctx context.Context) error {
 		return errors.New("there is no API key: make one with limits for the agent, and set REMIT_API_KEY")
 	}
 	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}}
-	err := a.server().Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{}))
+	err := a.server(c.Version).Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{}))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serving the Model Context Protocol: %w", err)
 	}
@@ -66,8 +67,8 @@ type agent struct {
 	proposes atomic.Bool // it may propose, and not pay
 }
 
-func (a *agent) server() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: "1"}, &mcp.ServerOptions{Instructions: instructions})
+func (a *agent) server(v string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: v}, &mcp.ServerOptions{Instructions: instructions})
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
 If the same amount was paid to the same address lately under another intent (limits says how long), that payment is
 returned and NOTHING is paid: it is probably the same payment.

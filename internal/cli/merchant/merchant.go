@@ -76,21 +76,23 @@ func explained(err error, c *remit.Client) error {
 
 // Plain returns an error's text, with the cause of a lost request in words.
 func Plain(err error) string {
-	text, lost := err.Error(), &url.Error{}
-	if errors.As(err, &lost) {
-		cause, at := lost.Err, lost.URL
-		for inner := errors.Unwrap(cause); inner != nil; inner = errors.Unwrap(cause) {
-			cause = inner
+	text, at, why, lost := err.Error(), "", "", error(nil)
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		if u, err := url.Parse(request.URL); err == nil {
+			lost, at = request, u.Host
 		}
-		if u, err := url.Parse(at); err == nil {
-			at = u.Host
+	} else if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		lost, at = dial, fmt.Sprint(dial.Addr)
+	}
+	if lost != nil {
+		for cause := lost; cause != nil; cause = errors.Unwrap(cause) {
+			why = "the connection to " + at + " broke: " + cause.Error()
 		}
-		why := "the connection to " + at + " broke: " + cause.Error()
 		if unknown, is := errors.AsType[*net.DNSError](lost); is {
 			why = "nobody knows the name " + unknown.Name + "; correct the URL"
 		} else if errors.Is(lost, syscall.ECONNREFUSED) {
 			why = "nothing listens at " + at
-		} else if lost.Timeout() {
+		} else if late, is := errors.AsType[net.Error](lost); is && late.Timeout() {
 			why = "no answer from " + at
 		}
 		text = strings.ReplaceAll(text, strings.ReplaceAll(lost.Error(), "\n", "; "), why)

@@ -222,13 +222,14 @@ func TestAgentPage(t *testing.T) {
 	if !json.Valid([]byte(config)) {
 		t.Errorf("a client cannot read %s", config)
 	}
-	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey})
+	agent := connectAgent(t, merchant.MCP{URL: api.URL, Key: made.APIKey, Version: "v0.1.0"})
 	for want := `"status":"active"`; !strings.Contains(agent.call("address_book", `{"search":"ali"}`), want); {
 		time.Sleep(100 * time.Millisecond)
 	}
 	paid := agent.call("pay", order("i", ""))
 	hash := regexp.MustCompile("0x[0-9a-f]{64}").FindString(paid)
 	for _, test := range [][2]string{
+		{agent.InitializeResult().ServerInfo.Version, "v0.1.0"},
 		{paid, "Accepted"},
 		{agent.call("pay", strings.Replace(order("j", ""), strings.ToLower(alice), payee, 1)),
 			"this call started nothing: refused with 400 recipient_not_in_book"},

@@ -32,6 +32,9 @@ func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 	must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...))
 	var out bytes.Buffer
 	err := c.Run(t.Context(), &out)
+	if wide := regexp.MustCompile(`(?m)^.{201,}$`).FindString(out.String()); wide != "" {
+		t.Errorf("a line of over 200 columns: %s", wide)
+	}
 	if again, ok := errors.AsType[*merchant.NothingNew](err); ok {
 		fmt.Fprintln(&out, again)
 		err = nil
@@ -68,7 +71,8 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 func TestPayPaysEachRowOnce(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	other := "0x3333333333333333333333333333333333333333"
-	file := write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n")
+	file := filepath.Join(t.TempDir(), strings.Repeat("a long name ", 15)+".csv")
+	must.OK(t, os.Rename(write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n"), file))
 	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil ||
 		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)

@@ -198,12 +198,12 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 				continue
 			}
 			rows = append(rows, r)
-			next := "not used"
+			next, spend := "not used", "-"
 			if r.NextNonce != nil {
-				next = fmt.Sprint(*r.NextNonce)
+				next, spend = fmt.Sprint(*r.NextNonce), r.Token.Tokens(on.Asset.Decimals)
 			}
 			fmt.Fprintf(&b, "%s  %-8s  %-30s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, cmp.Or(r.Merchant, "-"), next,
-				r.Reservations, r.PendingTxs, r.Token.Tokens(on.Asset.Decimals), r.Paused)
+				r.Reservations, r.PendingTxs, spend, r.Paused)
 		}
 		return err
 	})
