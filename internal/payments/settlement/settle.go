@@ -279,7 +279,8 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	switch {
 	case err != nil:
 		return payment.Payment{}, err
-	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared:
+	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared,
+		!a.Tx.IsZero() && !slices.Contains(stored.Hashes(), a.Tx): // a torn copy
 		return payment.Payment{}, fmt.Errorf("pending transaction does not match its payment %s", s.Payment)
 	case stored.State.Final():
 		return stored, nil
