@@ -184,8 +184,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 // an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
-	if err != nil || stored.State != payment.Committed {
-		return false, err
+	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed {
+		return own, err // a torn copy has it in the payment alone
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
 	if err != nil || len(mined) == 0 { // an index may lag: absence proves nothing
