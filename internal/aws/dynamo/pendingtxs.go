@@ -55,12 +55,12 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 		return err
 	}
 	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
-		write{create(encodePendingTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), ""))
+		write{create(encodePendingTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), tx.Payment))
 }
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce), bumpPendingTx(tx), putHash(tx.Hash(), ""))
+	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce), bumpPendingTx(tx), putHash(tx.Hash(), tx.Payment))
 }
 
 // putHash makes a hash lead to a payment, or to none for a no-op, whose id is
@@ -74,12 +74,13 @@ func putHash(hash chain.Hash, id payment.ID) write {
 }
 
 // bumpPendingTx sets the newest attempt of tx if the stored pending transaction
-// has exactly the attempts before it, else it is refused with ErrChanged.
+// has exactly the attempts before it, or it too, else it is refused with ErrChanged.
 func bumpPendingTx(tx wallet.PendingTx) write {
 	return write{change{
-		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce),
-		still: attributes{"hashes": encodeValue(texts(tx.Hashes[:len(tx.Hashes)-1])), "payment_id": textOrNone(tx.Payment)},
-		set:   pick(encodePendingTx(tx), "hashes", "raw_bytes", "tip", "fee_cap", "signed_at", "token_held", "gas_held", "has_noop"),
+		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce), still: attributes{"payment_id": textOrNone(tx.Payment)},
+		when:   "#hashes IN (:earlier, :all)",
+		values: attributes{":earlier": encodeValue(texts(tx.Hashes[:len(tx.Hashes)-1])), ":all": encodeValue(texts(tx.Hashes))},
+		set:    pick(encodePendingTx(tx), "hashes", "raw_bytes", "tip", "fee_cap", "signed_at", "token_held", "gas_held", "has_noop"),
 	}, is(store.ErrChanged)}
 }
 

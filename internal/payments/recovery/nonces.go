@@ -71,7 +71,7 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 	for _, nonce := range nonces {
 		signed, err := signer.Sign(ctx, noop, nonce)
 		if err == nil {
-			err = r.Store.PutNoop(ctx, wallet.PendingNoop(id, noop, signed, r.Now()))
+			err = r.putNoop(ctx, w, noop, signed)
 		}
 		switch {
 		case err == nil:
@@ -81,6 +81,32 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 		}
 	}
 	return below, noops, r.advance(ctx, id, below)
+}
+
+// putNoop stores a no-op at a nonce of w, or as one more attempt of a payment that was committed there: then a torn copy
+// lacks the pending transaction, with the bytes, and has the nonce reserved still. A crash between the two writes leaves
+// what join mends.
+func (r *run) putNoop(ctx context.Context, w wallet.Wallet, noop chain.Tx, signed chain.Signed) error {
+	for id, held := range w.Reservations {
+		if held.Nonce != signed.Nonce {
+			continue
+		}
+		p, err := r.Store.Payment(ctx, id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if p.State != payment.Committed || p.Nonce != held.Nonce || p.Wallet != w.Address || p.Tx.ChainID != w.ChainID {
+			continue
+		}
+		if p, err = p.Cancel(signed, noop, r.Now()); err == nil {
+			err = r.Store.PutNoop(ctx, store.PendingTxOf(p))
+		}
+		if err == nil {
+			err = r.Store.AddAttempt(ctx, p)
+		}
+		return err
+	}
+	return r.Store.PutNoop(ctx, wallet.PendingNoop(w.ID, noop, signed, r.Now()))
 }
 
 // dropTorn deletes the wallet's pending transactions whose payments the tables do not have as signed, and returns the
@@ -93,7 +119,7 @@ func (r *run) dropTorn(ctx context.Context, id wallet.ID) (below uint64, err err
 	for _, tx := range txs {
 		torn := false
 		if err == nil && !tx.Noop() {
-			torn, err = r.torn(ctx, tx.Payment)
+			torn, err = r.torn(ctx, tx)
 		}
 		if err != nil || !torn {
 			continue
@@ -120,19 +146,46 @@ func (r *run) reaches(ctx context.Context, tx wallet.PendingTx) error {
 }
 
 // torn reports whether a payment whose pending transaction was read is not signed. One that is prepared may be signed
-// by now, or a commit may be half visible to reads: torn proves by a write that it is prepared still.
-func (r *run) torn(ctx context.Context, id payment.ID) (bool, error) {
-	stored, err := r.Store.Payment(ctx, id)
+// by now, or a commit may be half visible to reads: torn proves by a write that it is prepared still. It joins the
+// attempts of one that is signed.
+func (r *run) torn(ctx context.Context, tx wallet.PendingTx) (bool, error) {
+	stored, err := r.Store.Payment(ctx, tx.Payment)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return true, nil
 	case err == nil && stored.State == payment.Prepared && !r.DryRun:
 		err = r.Store.Reassign(ctx, stored, stored.Revision)
+	case err == nil && stored.State == payment.Committed && !r.DryRun:
+		err = r.join(ctx, tx, stored)
 	}
 	if errors.Is(err, store.ErrChanged) {
 		return false, nil
 	}
 	return err == nil && !stored.State.Signed(), err
+}
+
+// join gives a payment, or its pending transaction, the newest attempt, if the other alone has it in a torn copy: a
+// verdict needs every hash, and no attempt could follow.
+func (r *run) join(ctx context.Context, tx wallet.PendingTx, p payment.Payment) error {
+	own, last := p.Hashes(), len(tx.Hashes)-1
+	switch {
+	case slices.Equal(own, tx.Hashes[:last]):
+		again, as := p.Bump, p.Tx
+		if tx.HasNoop { // all attempts after a no-op are no-ops
+			again = p.Cancel
+		}
+		as.Fees, as.Gas = tx.Fees, p.Gas()
+		next, err := again(chain.Signed{Nonce: tx.Nonce, Hash: tx.Hash(), Raw: tx.Raw}, as, tx.At)
+		if err != nil {
+			return err
+		}
+		return r.Store.AddAttempt(ctx, next)
+	case slices.Equal(own[:len(own)-1], tx.Hashes):
+		whole := store.PendingTxOf(p)
+		whole.Raw = tx.Raw // the newest bytes are lost
+		return r.Store.BumpNoop(ctx, whole)
+	}
+	return nil
 }
 
 // queryWallet returns every node's view of a wallet, and how many of its transactions are final on all of them.

@@ -72,7 +72,13 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	case stored.State == payment.Prepared && !stored.Proposal:
 	case stored.Onchain == tx.Hash, stored.State == payment.Committed && slices.Contains(stored.Hashes(), tx.Hash):
 		r.report.Known++
-		return nil
+		if stored.State == payment.Committed && !r.DryRun { // a torn copy lacks the pending transaction: all others have ended
+			err = r.Store.PutNoop(ctx, store.PendingTxOf(stored))
+		}
+		if errors.Is(err, store.ErrNonceTaken) {
+			err = nil
+		}
+		return err
 	default:
 		r.report.Differ = append(r.report.Differ, found.ID)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,13 +182,15 @@ func (s behind) Payment(ctx context.Context, id payment.ID) (payment.Payment, er
 	return s.Store.Payment(ctx, id)
 }
 
-// TestRecoverTornCopy: the copy has a pending transaction, and its payment as it was before the commit. The chain decides
-// whether it was made, and a run ends. A payment that the tables have as committed keeps its bytes.
+// TestRecoverTornCopy: of a write of a payment and its pending transaction, the copy has one side. The chain decides
+// whether it was made, and a run ends. A payment that the tables have as committed keeps its bytes, if they have them.
 func TestRecoverTornCopy(t *testing.T) {
-	for _, has := range []string{"no payment", "it prepared", "it proposed", "it committed", "it committed meanwhile"} {
+	for _, has := range []string{"no payment", "it prepared", "it proposed", "it committed", "it committed meanwhile", "it committed alone",
+		"it committed alone and released", "it committed with a bump alone", "it committed with a no-op alone",
+		"it committed without its bump", "it committed without its no-op"} {
 		for _, is := range []string{"mined", "in a pool", "unsent", "unsent, far ahead"} {
-			if strings.HasPrefix(has, "it committed") && is == "unsent, far ahead" {
-				continue // a wallet that commits gives out each nonce before
+			if strings.HasPrefix(has, "it committed") && is == "unsent, far ahead" || strings.HasSuffix(has, "released") && is == "unsent" {
+				continue // a wallet that commits gives out each nonce before; and no trace of it is left
 			}
 			t.Run(has+", "+is, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { recoverTornCopy(t, has, is) }) })
 		}
@@ -197,11 +200,15 @@ func TestRecoverTornCopy(t *testing.T) {
 func recoverTornCopy(t *testing.T, has, is string) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 3}, coin.Contract))
 	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
 	lost := payment.New(payment.KeyID(q.Merchant, q.Mode, q.IdempotencyKey), q, coin, "test", time.Now())
 	lost = lost.AssignedTo(id.Address, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 100_000,
 		Data: append(chain.TransferData(q.To, q.Amount), lost.ID.Memo()...), Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}})
+	opened := wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 3, Reservations: map[payment.ID]wallet.Reservation{}}
+	if has == "it committed alone" {
+		opened.Reservations[lost.ID] = wallet.Reservation{For: lost.Revision, At: time.Unix(60, 0)}
+	}
+	must.OK(t, tables.Open(t.Context(), opened, coin.Contract))
 	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: id}))(t)
 	nonce := map[string]uint64{"unsent, far ahead": 5}[is]
 	signed := must.Get(signer.Sign(t.Context(), lost.Tx, nonce))(t)
@@ -223,14 +230,34 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	}
 	noop := chain.Tx{ChainID: 1, To: id.Address, Gas: chain.GasLimit(chain.NoopGas), Fees: lost.Tx.Fees}
 	must.OK(t, tables.PutNoop(t.Context(), wallet.PendingNoop(id, noop, must.Get(signer.Sign(t.Context(), noop, 1))(t), time.Now())))
+	next, again, cancels := lost.Tx, committed.Bump, strings.Contains(has, "no-op")
+	if cancels {
+		next, again = noop, committed.Cancel
+	}
+	next.Fees.Tip = token.Units(2)
+	newest := must.Get(signer.Sign(t.Context(), next, nonce))(t)
+	bumped := must.Get(again(newest, next, time.Unix(90, 0)))(t)
+	switch {
+	case strings.Contains(has, "without"):
+		must.OK(t, tables.BumpNoop(t.Context(), store.PendingTxOf(bumped)))
+	case strings.Contains(has, "with"):
+		must.OK(t, tables.AddAttempt(t.Context(), bumped))
+		must.OK(t, tables.DeletePendingTx(t.Context(), id, nonce))
+		must.OK(t, tables.PutNoop(t.Context(), store.PendingTxOf(committed)))
+	case strings.Contains(has, "alone"):
+		must.OK(t, tables.DeletePendingTx(t.Context(), id, nonce))
+		fallthrough
+	default:
+		newest = signed
+	}
 	if is == "mined" {
-		c.MineExactly(signed.Raw)
+		c.MineExactly(newest.Raw)
 	}
 	for range 4 {
 		mine()
 	}
 	if is == "in a pool" {
-		c.Nodes[0].Send(t.Context(), signed.Raw)
+		c.Nodes[0].Send(t.Context(), newest.Raw)
 	}
 
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -244,6 +271,9 @@ func recoverTornCopy(t *testing.T, has, is string) {
 		if strings.HasSuffix(format, "counts as lost") {
 			torn++
 		}
+	}
+	if has == "it committed alone" || whole && is == "mined" {
+		_ = r.Settle(ctx) // a round before does no harm
 	}
 	r.DryRun = true
 	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
@@ -265,7 +295,11 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
 	p, err := tables.Payment(ctx, key)
 	paid := err == nil && p.State == payment.Confirmed && p.TxHash == signed.Hash
-	if paid != (whole || !strings.HasPrefix(is, "unsent")) || !paid && p.State.Signed() {
+	pays := !cancels
+	if strings.HasPrefix(is, "unsent") { // the tables have its bytes
+		pays = whole && has != "it committed alone" && has != "it committed without its no-op"
+	}
+	if paid != pays || !paid && p.State.Signed() != whole || whole && !slices.Contains(p.Hashes(), p.Onchain) || cancels && !p.HasNoop() {
 		t.Errorf("the payment is %q, with %s, %v", p.State, p.TxHash, err)
 	}
 	if w := must.Get(tables.Wallet(ctx, id))(t); w.NextNonce <= nonce {

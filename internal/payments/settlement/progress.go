@@ -82,8 +82,8 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 // paid reports whether enough nodes to confirm a payment that has a no-op have a receipt of an attempt that pays.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
-	return err == nil && slices.ContainsFunc(tx.Hashes, func(h chain.Hash) bool {
-		return !stored.Cancelled(h) && p.heads().Enough(receipts.Seen[h], p.final().silent)
+	return err == nil && slices.ContainsFunc(stored.Attempts, func(a payment.Attempt) bool {
+		return !a.Noop && p.heads().Enough(receipts.Seen[a.Hash], p.final().silent)
 	}), err
 }
 

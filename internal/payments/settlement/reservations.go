@@ -81,6 +81,9 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:
 		return p.orphan(ctx, id, nonce)
+	case stored.State == payment.Committed: // since the pass read the pending transactions, unless a torn copy lacks this one
+		tx, err := p.Store.PendingTx(ctx, p.wallet.ID, nonce)
+		return &tx, err
 	}
 	// It was committed at this nonce, and its pending transaction is gone because it ended.
 	pendingTx := store.PendingTxOf(stored)

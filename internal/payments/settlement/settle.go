@@ -184,8 +184,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 // node gives the transaction: it may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
-	if err != nil || stored.State != payment.Committed {
-		return false, err
+	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed {
+		return own, err // a torn copy has it in the payment alone
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
 	if err != nil || len(mined) == 0 { // an index may lag: absence proves nothing
@@ -279,7 +279,8 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 	switch {
 	case err != nil:
 		return payment.Payment{}, err
-	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared:
+	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared,
+		!a.Tx.IsZero() && !slices.Contains(stored.Hashes(), a.Tx): // a torn copy
 		return payment.Payment{}, fmt.Errorf("pending transaction does not match its payment %s", s.Payment)
 	case stored.State.Final():
 		return stored, nil

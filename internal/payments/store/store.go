@@ -137,14 +137,16 @@ type PendingTxs interface {
 	Commit(ctx context.Context, p payment.Payment) error
 
 	// AddAttempt stores, all or nothing: the newest attempt of p in payment and pending transaction, and its hash, if
-	// both hold exactly the attempts before it and p is Committed. Otherwise ErrChanged.
+	// both hold exactly the attempts before it and p is Committed. Otherwise ErrChanged. The pending transaction may
+	// hold the newest too, in a torn copy.
 	AddAttempt(ctx context.Context, p payment.Payment) error
 
-	// PutNoop stores a no-op's pending transaction and hash if the nonce has none, else ErrNonceTaken.
+	// PutNoop stores a no-op's pending transaction and hash if the nonce has none, else ErrNonceTaken. In a recovery it
+	// and BumpNoop also mend the pending transaction of a payment.
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 
 	// BumpNoop stores the newest attempt of a no-op and its hash if the pending transaction holds exactly the
-	// attempts before it, else ErrChanged.
+	// attempts before it, or it too, else ErrChanged.
 	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
 
 	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce order, and counts unreadable ones.

@@ -313,7 +313,7 @@ var moneyPromises = []promise[*check]{
 		for _, step := range []struct {
 			tx   wallet.PendingTx
 			want error
-		}{{rebid(n, 2), store.ErrChanged}, {n, nil}, {rebid(n, 2), nil}, {rebid(n, 2), store.ErrChanged}, {rebid(n, 3), store.ErrChanged}} {
+		}{{rebid(n, 2), store.ErrChanged}, {n, nil}, {rebid(n, 2), nil}, {rebid(n, 2), nil}, {rebid(n, 3), store.ErrChanged}} {
 			do := c.BumpNoop
 			if len(step.tx.Hashes) == 1 {
 				do = c.PutNoop
@@ -324,8 +324,13 @@ var moneyPromises = []promise[*check]{
 		over2.Payment = ""
 		c.refused("bumping a payment as a no-op", c.BumpNoop(c.Context(), over2), store.ErrChanged)
 		c.refused("two attempts at once", c.AddAttempt(c.Context(), c.bumping(s.bumped, 60)), store.ErrChanged)
+		c.ok("an attempt that the payment lacks", c.BumpNoop(c.Context(), store.PendingTxOf(s.bumped))) // a torn copy
+		c.refused("another attempt", c.AddAttempt(c.Context(), c.bumping(s.committed, 60)), store.ErrChanged)
+		c.ok("joining it", c.AddAttempt(c.Context(), s.bumped))
 		c.ok("deleting", c.DeletePendingTx(c.Context(), n.ID, 3))
-		c.refused("bumping what is deleted", c.AddAttempt(c.Context(), s.bumped), store.ErrChanged)
+		c.refused("bumping what is deleted", c.AddAttempt(c.Context(), c.bumping(s.bumped, 60)), store.ErrChanged)
+		c.ok("putting it again", c.PutNoop(c.Context(), store.PendingTxOf(s.bumped)))
+		c.ok("finding it", must.Err(c.PaymentByHash(c.Context(), s.bumped.LastAttempt().Hash)))
 	}},
 	{"a payment, or a release, and its guard are stored together, or neither is", func(c *check) {
 		one, two, s := c.unstored(), c.unstored(), c.stage("proposed")

@@ -112,17 +112,17 @@ func (s *Payments) put(tx wallet.PendingTx) error {
 	return nil
 }
 
-// bump stores the newest attempt of tx and its hash if the stored attempts are exactly those before it.
+// bump stores the newest attempt of tx and its hash if the stored attempts are exactly those before it, or it too.
 func (s *Payments) bump(tx wallet.PendingTx) error {
 	i, found := s.find(tx.ID, tx.Nonce)
 	if !found {
 		return store.ErrChanged
 	}
-	there := &s.txs[tx.ID][i].PendingTx
-	if there.Payment != tx.Payment || !slices.Equal(there.Hashes, tx.Hashes[:len(tx.Hashes)-1]) {
+	there, earlier := &s.txs[tx.ID][i].PendingTx, tx.Hashes[:len(tx.Hashes)-1]
+	if there.Payment != tx.Payment || !slices.Equal(there.Hashes, earlier) && !slices.Equal(there.Hashes, tx.Hashes) {
 		return store.ErrChanged
 	}
-	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
+	there.Hashes = append(slices.Clip(earlier), tx.Hash())
 	there.Raw, there.Fees, there.At, there.Amount, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Amount, tx.Gas
 	there.HasNoop = tx.HasNoop
 	s.hashes[tx.Hash()] = tx.Payment
