@@ -395,7 +395,7 @@ func (o *Oracle) owners(id wallet.ID) {
 		return
 	}
 	for _, tx := range txs {
-		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop()
+		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop() || tx.HasNoop // the payment may get it in the next write
 	}
 	most := o.Chain.MostMined(id.Address) + o.Window
 	if len(o.past) > 0 { // a recovery goes by the node that counts most
