@@ -185,6 +185,9 @@ func (n *nemesis) torn(image *memory.Payments) *memory.Payments {
 	if m.torn != nil && n.steps%4 > 0 && (!n.quiet || n.cluster.loses(m.torn)) {
 		n.cluster.trace("operator", "the copy is torn")
 		image = m.torn
+		for _, r := range n.cluster.rails {
+			r.oracle.Torn = true
+		}
 	}
 	n.images, m.torn = nil, nil
 	return image
