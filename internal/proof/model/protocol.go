@@ -6,7 +6,10 @@
 // told. So the model has no processes: it remembers each nonce that anybody was told. That covers any number of them.
 package model
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // An Op is a kind of step.
 type Op uint8
@@ -293,7 +296,7 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 	case PutNoop:
 		unused := nonce.Orphaned || p.Wallet.Suspect || s.Nonce >= p.Wallet.Next
 		if refused = w.first(need{OrphanFirst, unused}, need{UnusedNonce, *stored == 0}); refused == None {
-			store(Noop)
+			store(cmp.Or(s.Bytes, Noop)) // others too if it is an attempt of a payment, or mends one
 		}
 	case Release:
 		if refused = w.first(need{StoredNonce, *stored != 0 || here || nonce.Orphaned}); refused == None {
@@ -329,7 +332,8 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 		}
 	case Delete:
 		ended := nonce.Final && (*stored == Noop && !here || here && pay.State > Committed && pay.Published)
-		if refused = w.first(need{EventFirst, ended || *stored == 0}); refused == None {
+		torn := p.Wallet.Suspect && *stored&Pays != 0 && pay.State <= Prepared
+		if refused = w.first(need{EventFirst, ended || torn || *stored == 0}); refused == None {
 			*stored = 0
 		}
 	case PutBack:

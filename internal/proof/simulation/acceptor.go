@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // accepted is the invariant of the acceptor: each write is a step of the protocol's model.
@@ -81,6 +82,10 @@ type acceptor struct {
 	published map[payment.ID]bool
 	active    map[string]bool // the answer of the merchant's terms, by actor
 	refused   bool
+
+	tearing bool             // it keeps torn copies
+	sides   int              // so far
+	torn    *memory.Payments // the last one since the tables were last lost
 }
 
 func newAcceptor(c *Cluster) *acceptor {
@@ -379,11 +384,40 @@ func (a *acceptor) Commit(ctx context.Context, p payment.Payment) error {
 		op = model.PutBack
 		_ = a.sign(nil, spotOf(p), model.Later, p.TxHash, p) // if it was lost as a bump
 	}
-	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, op == model.Commit, func() error { return a.Store.Commit(ctx, p) })
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, op == model.Commit, func() error {
+		return a.tear(ctx, p, a.Store.Commit)
+	})
 	if err == nil {
 		a.cluster.oracle.Committed(p)
 	}
 	return a.sign(err, spotOf(p), bytes, p.TxHash, p)
+}
+
+// tear applies a write of a payment and its pending transaction. In seeds that lose their tables it keeps a copy that has
+// one side alone, in turn: the changes of a transaction reach backups one by one.
+func (a *acceptor) tear(ctx context.Context, p payment.Payment, write func(context.Context, payment.Payment) error) error {
+	if !a.tearing {
+		return write(ctx, p)
+	}
+	tx, copied := store.PendingTxOf(p), a.cluster.Store.Image()
+	old, missing := a.Store.PendingTx(ctx, tx.ID, tx.Nonce)
+	err := write(ctx, p)
+	if a.sides++; a.sides%2 == 0 {
+		if missing != nil {
+			_ = copied.PutNoop(ctx, tx) // in memory, as all of these
+		} else {
+			_ = copied.BumpNoop(ctx, tx)
+		}
+	} else {
+		copied = a.cluster.Store.Image()
+		if _ = copied.DeletePendingTx(ctx, tx.ID, tx.Nonce); missing == nil {
+			_ = copied.PutNoop(ctx, old)
+		}
+	}
+	if err == nil {
+		a.torn = copied
+	}
+	return err
 }
 
 func (a *acceptor) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
@@ -396,8 +430,16 @@ func (a *acceptor) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, 
 }
 
 func (a *acceptor) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
-	at := spot{tx.ID, tx.Nonce}
-	err := a.take(ctx, model.PutNoop, "", at, "", model.Noop, false, func() error { return a.Store.PutNoop(ctx, tx) })
+	at, bytes, known := spot{tx.ID, tx.Nonce}, model.Bytes(0), false
+	for _, s := range a.signed[at] {
+		if known = known || s.hash == tx.Hash(); slices.Contains(tx.Hashes, s.hash) {
+			bytes |= s.bytes
+		}
+	}
+	if !known {
+		bytes |= model.Noop
+	}
+	err := a.take(ctx, model.PutNoop, tx.Payment, at, "", bytes, false, func() error { return a.Store.PutNoop(ctx, tx) })
 	return a.sign(err, at, model.Noop, tx.Hash(), payment.Payment{})
 }
 
@@ -422,7 +464,7 @@ func (a *acceptor) AddAttempt(ctx context.Context, p payment.Payment) error {
 	if p.LastAttempt().Noop {
 		op, bytes = model.Cancel, model.Noop
 	}
-	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, false, func() error { return a.Store.AddAttempt(ctx, p) })
+	err := a.take(ctx, op, p.ID, spotOf(p), p.Revision, bytes, false, func() error { return a.tear(ctx, p, a.Store.AddAttempt) })
 	return a.sign(err, spotOf(p), bytes, p.LastAttempt().Hash, p)
 }
 

@@ -166,8 +166,7 @@ func (n *nemesis) forget() {
 	if len(images) == 0 {
 		return
 	}
-	n.images = nil
-	c.Forget(images[n.where.IntN(len(images))])
+	c.Forget(n.torn(images[n.where.IntN(len(images))]))
 	c.trace("operator", unnoticed)
 	for _, order := range c.orders() { // the same keys, at once, for the other asset
 		if order.Asset != assets[1].Coin() {
@@ -180,6 +179,20 @@ func (n *nemesis) forget() {
 			c.StartClient(fmt.Sprintf("client-other%d-%s%d", n.steps, order.Key, order.Asset.ChainID), order, 1+n.where.IntN(6), false)
 		}
 	}
+}
+
+// torn returns an image, or mostly the last torn copy if it will do, and drops all that there are.
+func (n *nemesis) torn(image *memory.Payments) *memory.Payments {
+	m := n.cluster.model
+	if m.torn != nil && n.steps%4 > 0 && (!n.quiet || n.cluster.loses(m.torn)) {
+		n.cluster.trace("operator", "the copy is torn")
+		image = m.torn
+		for _, r := range n.cluster.rails {
+			r.oracle.Torn = true
+		}
+	}
+	n.images, m.torn = nil, nil
+	return image
 }
 
 // loses reports whether an image lacks transactions of one rail, and of no other.
@@ -290,8 +303,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		if len(n.images) > 0 && !n.one(4) {
 			image = n.images[n.rng.IntN(len(n.images))]
 		}
-		n.images = nil
-		n.cluster.Lose(image)
+		n.cluster.Lose(n.torn(image))
 	},
 	thief: func(n *nemesis, on *fakechain.Node) {
 		wallet := n.wallet()

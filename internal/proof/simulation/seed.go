@@ -113,6 +113,7 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		n.where, n.away.rail, n.quiet = rails, rails.IntN(setup.Rails), rails.IntN(2) == 0
 		c.rails[rails.IntN(setup.Rails)].liar.SetHabit(fakechain.Habit{}) // a liar is on one chain only
 	}
+	c.model.tearing = n.quiet || slices.Contains(n.kinds, loss)
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {

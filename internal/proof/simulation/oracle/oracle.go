@@ -75,6 +75,7 @@ type Oracle struct {
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
 	events     map[string][]webhook.Event     // by id
+	Torn       bool                           // the tables were restored from a torn copy
 	noops      map[chain.Hash]bool            // ever stored
 	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
 	taken      map[nonce]bool                 // those of which a block took
@@ -289,11 +290,10 @@ func (o *Oracle) Orders() (all []Order) {
 
 // ours reports whether the tables know a transaction, or knew it for a no-op.
 func (o *Oracle) ours(h chain.Hash) bool {
-	if o.noops[h] {
-		return true
-	}
-	p, err := o.known(h)
-	return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
+	return o.noops[h] || slices.ContainsFunc(append([]*memory.Payments{o.Store}, o.past...), func(tables *memory.Payments) bool {
+		p, err := tables.PaymentByHash(context.Background(), h)
+		return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
+	})
 }
 
 // known returns the payment of a transaction, from the tables or from the lost tables.
@@ -395,7 +395,7 @@ func (o *Oracle) owners(id wallet.ID) {
 		return
 	}
 	for _, tx := range txs {
-		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop()
+		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop() || tx.HasNoop // the payment may get it in the next write
 	}
 	most := o.Chain.MostMined(id.Address) + o.Window
 	if len(o.past) > 0 { // a recovery goes by the node that counts most
@@ -462,8 +462,8 @@ func (o *Oracle) checkNonces(w wallet.Wallet, txs []wallet.PendingTx) {
 		}
 		owner[tx.Nonce] = tx.Payment
 	}
-	if !o.rolled.IsZero() && w.Paused != "" {
-		return // nonces that the chain has given back have no owner until a recovery
+	if (o.Torn || !o.rolled.IsZero()) && w.Paused != "" {
+		return // nonces that the chain has given back, or that a torn copy has half, have no owner until a recovery
 	}
 	for n := o.Chain.Account(w.ID.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
 		if _, ok := owner[n]; !ok {
