@@ -5,13 +5,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/storetest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -21,18 +27,42 @@ import (
 // are the same each time.
 func TestAlike(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks").Value; checks.String() == "100" {
-		must.OK(t, errors.Join(checks.Set("25"), flag.Set("rapid.seed", "1")))
+		must.OK(t, errors.Join(checks.Set("50"), flag.Set("rapid.seed", "1")))
 	}
+	storetest.Alike(t, pairs(t))
+}
+
+func TestFull(t *testing.T) {
+	p := pairs(t)(t.Context())
+	defer p.Close()
+	storetest.Full(t, p)
+}
+
+func TestRaces(t *testing.T) {
+	p := pairs(t)(t.Context())
+	defer p.Close()
+	storetest.Races(t, p.Database)
+}
+
+func TestRules(t *testing.T) {
+	p := pairs(t)(t.Context())
+	defer p.Close()
+	storetest.Rules(t, p.Database)
+}
+
+// pairs returns a source of pairs of stores.
+func pairs(t *testing.T) func(context.Context) storetest.Pair {
 	w := new(wire)
 	db := w.client(t)
-	storetest.Alike(t, func(ctx context.Context) storetest.Pair {
+	return func(ctx context.Context) storetest.Pair {
 		id := rand.Text()
 		tables := schema.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
 		must.OK(t, schema.Create(ctx, db, tables))
+		here, there := memory.NewPayments(), dynamo.NewPayments(db, tables.Payments)
 		return storetest.Pair{
-			Memory: storetest.Stores{Payments: memory.NewPayments(), Webhooks: memory.NewWebhooks(), Keys: new(memory.APIKeys)},
-			Database: storetest.Stores{Payments: dynamo.NewPayments(db, tables.Payments), Webhooks: dynamo.NewWebhooks(db, tables.Webhooks),
-				Keys: dynamo.NewAPIKeys(db, tables.APIKeys)},
+			Memory: storetest.Stores{Payments: here, Webhooks: memory.NewWebhooks(), Keys: new(memory.APIKeys), Damage: here},
+			Database: storetest.Stores{Payments: there, Webhooks: dynamo.NewWebhooks(db, tables.Webhooks),
+				Keys: dynamo.NewAPIKeys(db, tables.APIKeys), Damage: damager{t, db, tables.Payments}},
 			Lose: func(n int) {
 				w.meddle = nil
 				if n == 0 {
@@ -54,5 +84,34 @@ func TestAlike(t *testing.T) {
 				}
 			},
 		}
-	})
+	}
+}
+
+// A damager damages items of a table Payments.
+type damager struct {
+	*testing.T
+	db    *dynamodb.Client
+	table string
+}
+
+func (d damager) Spoil(id payment.ID) {
+	damage(d.T, d.db, d.table, "payment#"+string(id), "payment", "amount", "1e6")
+}
+
+func (d damager) SpoilPendingTx(id wallet.ID, nonce uint64) {
+	damage(d.T, d.db, d.table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held", "1e6")
+}
+
+func (d damager) SpoilWallet(id wallet.ID) {
+	damage(d.T, d.db, d.table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "much")
+}
+
+func (d damager) SpoilRegistration(id wallet.ID) {
+	damage(d.T, d.db, d.table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
+}
+
+func (d damager) SpoilSettings(c token.Coin, _ error) {
+	rules := must.Get(dynamo.NewPayments(d.db, d.table).Rules(d.Context()))(d)
+	i := slices.IndexFunc(rules.Rails, func(r store.Rail) bool { return r.Coin == c })
+	damage(d.T, d.db, d.table, "rails", fmt.Sprintf("%02d", i+1), "values", "none")
 }

@@ -20,11 +20,9 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/storetest"
 )
 
 var coin = token.Coin{ChainID: 1, Contract: token.Address{0xc0}}
@@ -38,40 +36,6 @@ func tables(t *testing.T, db *dynamodb.Client) schema.Tables {
 		must.OK(t, schema.Create(t.Context(), db, names))
 	}
 	return names
-}
-
-func TestAPIKeys(t *testing.T) {
-	db := new(wire).client(t)
-	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
-	storetest.APIKeys(t, keys, keys)
-}
-
-func TestWebhooks(t *testing.T) {
-	db := new(wire).client(t)
-	hooks := dynamo.NewWebhooks(db, tables(t, db).Webhooks)
-	storetest.Webhooks(t, func(*testing.T) webhook.Store { return hooks })
-}
-
-func TestPaymentsTable(t *testing.T) {
-	db := new(wire).client(t)
-	table := tables(t, db).Payments
-	storetest.Places(t, dynamo.NewPayments(db, table))
-	storetest.Rails(t, dynamo.NewPayments(db, table), func() { damage(t, db, table, "rails", "01", "values", "none") })
-	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
-		return storetest.Protocol{
-			Store: dynamo.NewPayments(db, table),
-			Spoil: func(id payment.ID) { damage(t, db, table, "payment#"+string(id), "payment", "amount", "1e6") },
-			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
-				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held", "1e6")
-			},
-			SpoilWallet: func(id wallet.ID) {
-				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "much")
-			},
-			SpoilRegistration: func(id wallet.ID) {
-				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
-			},
-		}
-	})
 }
 
 // TestACopyOfATable: that the wallets of the first were compared, it does not say of itself.

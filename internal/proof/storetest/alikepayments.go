@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 			"commit": func() { l.commits(l.payment()) }, "attempt": func() { l.bumps(l.payment()) },
 			"end":   func() { l.ends(l.payment()) },
 			"no-op": l.noops, "wallet": l.wallet, "register": l.registers, "propose": l.proposes, "amend": l.amends, "look": l.looks,
-		}, map[string]int{"advance": 4, "reserve": 2, "amend": 2, "wallet": 2}), func() (all []call) {
+		}, map[string]int{"advance": 4, "reserve": 2, "return": 2, "release": 2, "amend": 2, "wallet": 2}), func() (all []call) {
 			for k := range keys {
 				all = append(all, paymentOf(l.draft(k, token.Units(1), noon).ID))
 			}
@@ -70,7 +71,10 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 			for _, m := range owners {
 				all = append(all, listOf(store.Filter{Merchant: m, Mode: "test", Limit: 3}))
 			}
-			return append(all, guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
+			all = append(all, guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
+			l.same(all...)
+			l.damages()
+			return all
 		}
 }
 
@@ -107,7 +111,7 @@ func guardOf(id string) call {
 }
 
 func listOf(f store.Filter) call {
-	return pages(fmt.Sprintf("List %+v", f), func(s Stores, from store.Position) ([]payment.Payment, store.Position, error) {
+	return pages(fmt.Sprintf("List %+v", f), f.Limit, func(s Stores, from store.Position) ([]payment.Payment, store.Position, error) {
 		f := f
 		f.From = from
 		return s.Payments.List(ctx, f)
@@ -115,7 +119,8 @@ func listOf(f store.Filter) call {
 }
 
 func proposalsOf(f store.ProposalFilter) call {
-	return pages(fmt.Sprintf("ListProposals %+v", f), func(s Stores, from store.Position) ([]proposal.Proposal, store.Position, error) {
+	name := fmt.Sprintf("ListProposals %+v", f)
+	return pages(name, f.Limit, func(s Stores, from store.Position) ([]proposal.Proposal, store.Position, error) {
 		f := f
 		f.From = from
 		return s.Payments.ListProposals(ctx, f)
@@ -130,19 +135,36 @@ func dueAt(at time.Time) call {
 }
 
 var everything = call{name: "Entries", of: func(s Stores) answer {
-	payments, noops := map[payment.ID]payment.Payment{}, map[chain.Hash]int{}
+	payments, noops, unreadable := map[payment.ID]payment.Payment{}, map[chain.Hash]int{}, false
 	for e, err := range s.Payments.Entries(ctx) {
-		if err != nil {
+		switch {
+		case errors.Is(err, store.ErrUnreadable):
+			unreadable = true
+		case err != nil:
 			return done(err)
-		}
-		if e.Noop.IsZero() {
+		case e.Noop.IsZero():
 			payments[e.Payment.ID] = e.Payment
-		} else {
+		default:
 			noops[e.Noop]++
 		}
 	}
-	return answer{values: []any{payments, noops}}
+	for _, err := range s.Payments.Entries(ctx) {
+		_ = err
+		break // it must not go on
+	}
+	gone, stop := context.WithCancel(ctx)
+	stop()
+	for _, err := range s.Payments.Entries(gone) {
+		if class(err) != unknown {
+			return answer{class: "an entry after its caller has left"}
+		}
+	}
+	return answer{values: []any{payments, noops, unreadable}}
 }}
+
+func byHash(h chain.Hash) call {
+	return view("PaymentByHash "+h.String(), func(s Stores) (payment.Payment, error) { return s.Payments.PaymentByHash(ctx, h) })
+}
 
 func (l *ledger) looks() {
 	id, c := l.id(), pick(l.run, "rail", coins...)
@@ -167,7 +189,7 @@ func (l *ledger) looks() {
 		l.same(everything)
 	case 6:
 		for _, h := range l.payment().Hashes() {
-			l.same(view("PaymentByHash "+h.String(), func(s Stores) (payment.Payment, error) { return s.Payments.PaymentByHash(ctx, h) }))
+			l.same(byHash(h))
 		}
 	}
 }
@@ -292,9 +314,16 @@ func (l *ledger) creates() {
 		}}, append(about(p), guardOf(g.ID))...)
 		return
 	}
-	if often(l.run, 10, false, func() bool { return true }) {
+	switch often(l.run, 5, 0, func() int { return pick(l.run, "large", 1, 2, 3) }) {
+	case 1:
 		p.Entries = slices.Repeat(p.Entries, pick(l.run, "times", 33, 34)) // 99 of three are within the bound
 		p = l.elsewhere(p)
+	case 2:
+		more := map[string]string{"more": ""} // than the most, if p has the longest names
+		maps.Copy(more, p.Metadata)
+		p.Metadata = more
+	case 3:
+		p.Tx.Data = make([]byte, store.MaxRaw+1)
 	}
 	l.create(p)
 }
@@ -307,15 +336,15 @@ func (l *ledger) create(p payment.Payment) {
 }
 
 func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
-	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3),
-		At: l.at(), Owner: w.Merchant, Merchant: p.Merchant}
+	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: l.at(),
+		Owner:    often(l.run, 4, w.Merchant, func() string { return pick(l.run, "owner", append(owners, wallet.Anyone)...) }),
+		Merchant: p.Merchant}
 	if pick(l.run, "capped", false, true) && n.Merchant != "" {
 		n.MerchantCap = pick[uint64](l.run, "cap", 1, 2)
 	}
-	return often(l.run, 3, n, func() wallet.Need {
+	return often(l.run, 4, n, func() wallet.Need {
 		n.Amount = pick(l.run, "amount", n.Amount, token.Units(1000), token.Units(1001), token.MaxAmount())
 		n.Gas = pick(l.run, "gas", n.Gas, token.Units(1000), token.Units(1001), token.MaxAmount())
-		n.Owner = pick(l.run, "owner", append(owners, wallet.Anyone)...)
 		return n
 	})
 }
@@ -334,15 +363,15 @@ func (l *ledger) reserve(p payment.Payment, id wallet.ID) {
 func (l *ledger) returns() {
 	p := l.payment()
 	w := l.record(l.id())
-	for id, held := range w.Reservations { // the last nonce's, mostly
-		if held.Nonce+1 == w.NextNonce && often(l.run, 4, true, func() bool { return false }) {
-			p.ID = id
-		}
-	}
+	p.ID = l.holder(w, p.ID)
 	n, held := l.need(p, w), w.Reservations[p.ID]
+	if held.For == "" && pick(l.run, "reserve", false, true, true) {
+		l.reserve(p, w.ID)
+		return
+	}
 	n.Amount, n.Gas = token.Units(10), token.Units(3) // no larger ones were ever reserved
-	n.At = often(l.run, 5, held.At, l.at)
-	nonce := often(l.run, 5, held.Nonce, l.nonce)
+	n.At = often(l.run, 4, held.At, l.at)
+	nonce := often(l.run, 4, held.Nonce, func() uint64 { return pick(l.run, "nonce", w.NextNonce-1, l.nonce()) })
 	if pick(l.run, "orphan", false, true) {
 		l.write(fmt.Sprint("Orphan ", w.ID, p.ID, nonce),
 			func(s Stores) error { return s.Payments.Orphan(ctx, w.ID, p.ID, nonce) }, walletOf(w.ID))
@@ -352,10 +381,22 @@ func (l *ledger) returns() {
 		func(s Stores) error { return s.Payments.Return(ctx, n, nonce) }, walletOf(w.ID))
 }
 
+// holder draws a payment that holds a nonce of w, the newest first, seldom p.
+func (l *ledger) holder(w wallet.Wallet, p payment.ID) payment.ID {
+	holders := slices.SortedFunc(maps.Keys(w.Reservations), func(a, b payment.ID) int {
+		return cmp.Compare(w.Reservations[b].Nonce, w.Reservations[a].Nonce)
+	})
+	if len(holders) == 0 || often(l.run, 6, false, func() bool { return true }) {
+		return p
+	}
+	return pick(l.run, "holder", holders...)
+}
+
 func (l *ledger) releases() {
 	p := l.payment()
 	w := l.record(idOf(p))
-	tx := wallet.PendingTx{ID: w.ID, Nonce: often(l.run, 4, w.Reservations[p.ID].Nonce, l.nonce)}
+	p.ID = l.holder(w, p.ID)
+	tx := wallet.PendingTx{ID: w.ID, Nonce: often(l.run, 3, w.Reservations[p.ID].Nonce, l.nonce)}
 	if pick(l.run, "delete", false, true) {
 		l.write(fmt.Sprint("DeletePendingTx ", w.ID, tx.Nonce),
 			func(s Stores) error { return s.Payments.DeletePendingTx(ctx, w.ID, tx.Nonce) }, about(p)...)
@@ -530,7 +571,7 @@ func (l *ledger) wallet() {
 
 // registers changes a wallet's registration, and the record with it.
 func (l *ledger) registers() {
-	id := l.id()
+	id := pick(l.run, "wallet", ids...)
 	c := rail(id.ChainID)
 	of := pick(l.run, "token", usdc.Contract, token.Address{0xee})
 	registry, _ := l.Memory.Payments.Wallets(ctx, c)
@@ -566,6 +607,38 @@ func (l *ledger) registers() {
 		}
 		return done(s.Payments.Assign(ctx, w, m, at))
 	}}, walletOf(id), registryOf(c), registryOf(token.Coin{ChainID: id.ChainID, Contract: token.Address{0xee}}))
+}
+
+// damages makes items unreadable, at the end of a run: some writes would mend them in one of the stores alone.
+func (l *ledger) damages() {
+	id, nonce := l.id(), l.nonce()
+	_, draft := l.aDraft()
+	both := func(spoil func(Damage)) {
+		spoil(l.Memory.Damage)
+		spoil(l.Database.Damage)
+	}
+	p, missing := l.Memory.Payments.Payment(ctx, draft.ID)
+	if missing == nil {
+		both(func(d Damage) { d.Spoil(p.ID) })
+		l.create(p)
+		for _, h := range p.Hashes() {
+			l.same(byHash(h))
+		}
+	}
+	if tx, err := l.Memory.Payments.PendingTx(ctx, id, nonce); err == nil {
+		both(func(d Damage) { d.SpoilPendingTx(id, nonce) })
+		l.write("PutNoop over a damaged one", func(s Stores) error { return s.Payments.PutNoop(ctx, tx) }, txsOf(id, nonce))
+	}
+	if w, err := l.Memory.Payments.Wallet(ctx, id); err == nil {
+		both(func(d Damage) { d.SpoilWallet(id) })
+		if l.reserve(draft, id); pick(l.run, "mended", false, true) {
+			l.write("Reconcile", func(s Stores) error { return s.Payments.Reconcile(ctx, w, w.Balance, w.Gas, nil, nil) }, walletOf(id))
+		}
+	}
+	of, _ := l.Memory.Payments.Wallets(ctx, rail(id.ChainID))
+	if _, registered := of.Find(id.Address); registered {
+		both(func(d Damage) { d.SpoilRegistration(id) })
+	}
 }
 
 func (l *ledger) proposes() {

@@ -1,30 +1,32 @@
 package storetest
 
 import (
-	stdcmp "cmp"
+	"bytes"
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
+	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // bounds are how much a store takes of each list and map that a method of a port takes. A
-// list of bytes is a list too. Each is shown by a promise below, or drawn by Alike.
+// list of bytes is a list too. Full reaches each, or Alike draws it.
 var bounds = map[string]int{
 	"payment.Payment.Entries":     payment.MaxEntries,
 	"payment.Payment.Metadata":    payment.MaxMetadata,
@@ -47,179 +49,200 @@ var bounds = map[string]int{
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
 }
 
-// long returns n of the longest characters in UTF-8.
-func long(n int) string { return strings.Repeat("🧾", n) }
-
-// merchants returns the longest names of n merchants, each with so many nonces.
-func merchants(n int, each uint64) map[string]uint64 {
-	all := map[string]uint64{}
-	for i := range n {
-		all[fmt.Sprintf("mer_%026d", i)] = each
+// Full fills both stores of a pair, which are empty, up to their bounds: each takes as much, refuses more, and shows the same.
+func Full(t *testing.T, p Pair) {
+	f, made := filler{t, p}, new(maker)
+	r := request(1, token.Units(1)) // of the longest names
+	for i := range payment.MaxEntries {
+		r.Entries = append(r.Entries, payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: disburser.MaxAmount(),
+			Reference: long(payment.MaxReference)})
 	}
-	return all
+	r, _ = r.Batch(r.Entries)
+	of := offer(ids[0], noon, r)
+	f.do("creating", nil, create(of))
+	of = committed(of, 3)
+	of.Attempts[0].Raw = make([]byte, store.MaxRaw)
+	f.do("committing", nil, commit(of))
+	for n := 1; n < store.MaxAttempts; n++ {
+		if of = bumped(of, token.MaxAmount().Sub(token.Units(uint64(n)))); n == store.MaxAttempts-1 {
+			of.Attempts[n].Raw = make([]byte, store.MaxRaw)
+		}
+		f.do("bumping", nil, func(s Stores) error { return s.Payments.AddAttempt(ctx, of) })
+	}
+	more, tx := bumped(of, token.MaxAmount()), store.PendingTxOf(of)
+	f.do("bumping once more", store.ErrTooLarge, func(s Stores) error { return s.Payments.AddAttempt(ctx, more) })
+	tx.Hashes = append(tx.Hashes, chain.Hash{1})
+	f.do("bumping a no-op once more", store.ErrTooLarge, func(s Stores) error { return s.Payments.BumpNoop(ctx, tx) })
+	of = confirmed(of)
+	of.Event.Body = make([]byte, store.MaxEvent)
+	f.do("finishing", nil, finish(of))
+	f.see(paymentOf(of.ID), txsOf(ids[0], 3))
+
+	for nonce := range uint64(11) { // they are more than a page of a query, a megabyte
+		tx := noop(ids[1], nonce)
+		tx.Raw = bytes.Repeat([]byte{byte(nonce)}, store.MaxRaw)
+		f.do("a no-op", nil, func(s Stores) error { return s.Payments.PutNoop(ctx, tx) })
+	}
+	f.see(txsOf(ids[1], 1))
+
+	for i := range uint64(103) { // they are more than a page of a list
+		draft := made.draft(noon.Add(time.Duration(i/2) * time.Second))
+		p := committed(draft, 100+i)
+		f.do("creating", nil, create(draft))
+		if f.do("committing", nil, commit(p)); i%3 == 0 {
+			f.do("finishing", nil, finish(confirmed(p)))
+		}
+	}
+	for _, list := range []store.Filter{{}, {Limit: -1}, {Limit: 1000}, {Limit: 7}, {Status: payment.StatusConfirmed, Limit: 3},
+		{Reference: of.Reference}, {Reference: "inv-2041", Status: payment.StatusPending, Limit: 7}, {Asset: coins[0], Limit: 7},
+		{After: noon, Before: noon.Add(30 * time.Second), Limit: 7}, {Status: "unheard of"}} {
+		list.Merchant, list.Mode = "mer_a", "test"
+		f.see(listOf(list))
+	}
+	all := listOf(store.Filter{Merchant: "mer_a", Mode: "test", Limit: 7}).of(p.Memory)
+	if n := len(all.values[0].([]payment.Payment)); n != 103 {
+		t.Errorf("pages of 7 have %d payments", n)
+	}
+
+	full := wallet.Wallet{ID: ids[0], Ceiling: math.MaxUint64, Balance: token.Units(100), Gas: token.Units(100),
+		Reservations: map[payment.ID]wallet.Reservation{}}
+	open := func(s Stores) error { return s.Payments.Open(ctx, full, usdc.Contract) }
+	reserve := func(merchant string, capped uint64) func(Stores) error {
+		n := need(full, payment.ID("pay_"+merchant))
+		n.Merchant, n.MerchantCap = merchant, capped
+		return func(s Stores) error { return must.Err(s.Payments.Reserve(ctx, n)) }
+	}
+	f.do("opening", nil, open)
+	f.do("reconciling", nil, func(s Stores) error {
+		return s.Payments.Reconcile(ctx, full, full.Balance, full.Gas, merchants(wallet.MaxInFlight, 1), nil)
+	})
+	f.do("a nonce of a merchant more", wallet.ErrMerchantCap, reserve("mer_more", 9))
+	f.do("a nonce of one that is counted", nil, reserve(fmt.Sprintf("mer_%026d", 7), 9))
+	full.ID = ids[1]
+	for i := range wallet.MaxInFlight {
+		full.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon,
+			For: strings.Repeat("r", 32)}
+	}
+	f.do("opening at the bound", nil, open)
+	f.do("a reservation more", wallet.ErrCeiling, reserve("mer_a", 0))
+	f.see(walletOf(ids[0]), walletOf(ids[1]))
+
+	charge := func(key string, amount token.Amount, count uint64) func(Stores) error {
+		return func(s Stores) error {
+			return s.Payments.Charge(ctx, store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: amount, Count: count,
+				Limits: []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}}})
+		}
+	}
+	key := func(i int) string { return fmt.Sprintf("key_%012d", i) }
+	most := wallet.Spendable(token.MaxAmount())
+	f.fill("keys of a day", store.MaxDayKeys, 16, store.ErrDayKeys, func(s Stores, i int) error {
+		return charge(key(i), most.Sub(token.Units(9)), math.MaxUint64-9)(s)
+	})
+	f.do("charging a key that is counted", nil, charge(key(7), token.Units(9), 1))
+	f.do("charging an asset, which is no key", nil, charge(coins[0].String(), token.Units(1), 1))
+	f.see(chargedOf(key(7), noon))
+
+	deny := func(s Stores, i int) error {
+		return s.Payments.Deny(ctx, store.Denial{To: token.Address{18: byte(i >> 8), 19: byte(i)}, Reason: long(store.MaxReason / 4), At: noon})
+	}
+	f.fill("denials", store.MaxDenied, 16, store.ErrTooLarge, deny)
+	f.do("replacing a denial", nil, func(s Stores) error { return deny(s, 0) })
+	rails := func(s Stores, i int) error {
+		return s.Payments.SetSettings(ctx, settings.Default(settings.Rail{ChainID: uint64(1 + i), Token: usdc, Network: "devnet"}))
+	}
+	f.fill("rails", store.MaxRails, 1, store.ErrTooLarge, rails)
+	f.fill("versions", settings.Kept+2, 1, nil, func(s Stores, i int) error {
+		v := settings.Default(settings.Rail{ChainID: 1, Token: usdc, Network: "devnet"})
+		v.Version, v.Why = uint64(1+i), fmt.Sprint("test ", i)
+		return s.Payments.SetSettings(ctx, v)
+	})
+	f.see(rulesOf, historyOf(rail(1)))
+	if n := len(must.Get(p.Memory.Payments.SettingsHistory(ctx, rail(1)))(t)); n != settings.Kept {
+		t.Errorf("%d versions are kept", n)
+	}
+
+	proposals := make([]proposal.Proposal, proposal.MaxOpen+3)
+	for i := range proposals {
+		proposals[i] = proposed(made.request())
+	}
+	propose := func(s Stores, i int) error { return must.Err(s.Payments.Propose(ctx, proposals[i])) }
+	f.fill("open proposals", proposal.MaxOpen, 1, store.ErrProposals, propose)
+	f.do("proposing again", nil, func(s Stores) error { return propose(s, 0) })
+	for i, want := range []error{store.ErrProposals, nil, store.ErrProposals} { // ended, closed, and again
+		f.do("ending", nil, func(s Stores) error {
+			from, err := s.Payments.Proposal(ctx, proposals[0].Payment.ID)
+			to := from.End(payment.Expired, noon)
+			to.Closed = i > 0
+			return errors.Join(err, s.Payments.Amend(ctx, from, to, store.Guard{}))
+		})
+		f.do("one more", want, func(s Stores) error { return propose(s, proposal.MaxOpen+i) })
+	}
+	f.fill("places", store.MaxPlaces, 1, store.ErrFull, func(s Stores, i int) error {
+		place := store.Place{Merchant: longest, ID: fmt.Sprintf("%026d", i), Until: noon.Add(time.Minute)}
+		return s.Payments.Take(ctx, place, noon, store.MaxPlaces)
+	})
+
+	d := newDelivery(mailboxes[0], noon)
+	d.Event.Body = make([]byte, webhook.MaxBody)
+	_, _ = rand.Read(d.Event.Body) // never fails; no store makes it shorter
+	f.do("a delivery", nil, func(s Stores) error { return s.Webhooks.AddDelivery(ctx, d) })
+	f.fill("attempts", webhook.MaxAttempts, 1, webhook.ErrTooLarge, func(s Stores, i int) error {
+		_, now, err := s.Webhooks.Load(ctx, d.Ref)
+		now = tried(now, noon, false)
+		now.Attempts[i].Error, now.Attempts[i].Response = strings.Repeat("e", 2048), strings.Repeat("\uFFFD", webhook.ResponseLimit)
+		return errors.Join(err, must.Err(s.Webhooks.Record(ctx, now, i)))
+	})
+	f.see(deliveryAt(d.Ref))
 }
 
-var boundPromises = []promise[*check]{
-	{"a payment at all of its bounds is stored, and takes no more of anything", func(c *check) {
-		entries := make([]payment.Entry, payment.MaxEntries)
-		for i := range entries {
-			entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: disburser.MaxAmount(),
-				Reference: long(payment.MaxReference)}
+// A filler makes writes on both stores of a pair.
+type filler struct {
+	*testing.T
+	Pair
+}
+
+// do makes a write, whose answer is want.
+func (f filler) do(what string, want error, write func(Stores) error) {
+	f.Helper()
+	for _, s := range []Stores{f.Memory, f.Database} {
+		if err := write(s); !errors.Is(err, want) {
+			f.Errorf("%s: %v, want %v", what, err, want)
 		}
-		r, _ := c.request(token.Amount{}).Batch(entries)
-		r.IdempotencyKey += strings.Repeat("k", 229)
-		r.Reference, r.Metadata = long(payment.MaxReference), map[string]string{}
-		for i := range payment.MaxMetadata {
-			r.Metadata[fmt.Sprintf("%02d", i)+long(payment.MaxMetadataName-2)] = long(payment.MaxMetadataValue)
+	}
+}
+
+// fill makes n writes, so many at once, and one more, whose answer is want.
+func (f filler) fill(what string, n, atOnce int, want error, write func(s Stores, i int) error) {
+	f.Helper()
+	f.do(what, nil, func(s Stores) error {
+		var group errgroup.Group
+		group.SetLimit(atOnce)
+		for i := range n {
+			group.Go(func() error { return write(s, i) })
 		}
-		draft := offer(c.walletID(), noon, r)
-		for what, more := range map[string]func(*payment.Payment){
-			"an entry more": func(p *payment.Payment) { p.Entries = append(slices.Clip(p.Entries), p.Entries[0]) },
-			"a pair more": func(p *payment.Payment) {
-				p.Metadata = maps.Clone(p.Metadata)
-				p.Metadata["more"] = ""
-			},
-			"a byte more of call data": func(p *payment.Payment) { p.Tx.Data = make([]byte, store.MaxRaw+1) },
-		} {
-			p := draft
-			more(&p)
-			_, _, err := c.Create(c.Context(), p)
-			c.refused(what, err, store.ErrTooLarge)
-		}
-		p := c.committing(c.create(draft), 3)
-		p.Attempts[0].Raw = make([]byte, store.MaxRaw+1)
-		c.refused("a byte more that is signed", c.Commit(c.Context(), p), store.ErrTooLarge)
-		p.Attempts[0].Raw = p.Attempts[0].Raw[1:]
-		c.ok("committing", c.Commit(c.Context(), p))
-		for len(p.Attempts) < store.MaxAttempts {
-			most, tx := token.MaxAmount().Sub(token.Units(uint64(len(p.Attempts)))), p.Tx
-			tx.Fees = chain.Fees{Tip: most, Cap: most}
-			one := signed(p.Revision, 3, most)
-			if len(p.Attempts) == store.MaxAttempts-1 {
-				one.Raw = make([]byte, store.MaxRaw)
-			}
-			p = must.Get(p.Bump(one, tx, noon))(c)
-			c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
-		}
-		c.refused("an attempt more", c.AddAttempt(c.Context(), c.bumping(p, 1)), store.ErrTooLarge)
-		tx := must.Get(c.PendingTx(c.Context(), idOf(p), 3))(c)
-		c.same("its pending transaction", store.PendingTxOf(p), tx)
-		tx = rebid(tx, 1)
-		c.refused("an attempt more of a no-op", c.BumpNoop(c.Context(), tx), store.ErrTooLarge)
-		p = c.confirming(p)
-		p.Event.Body = make([]byte, store.MaxEvent+1)
-		c.refused("a byte more of the event", c.Finish(c.Context(), p), store.ErrTooLarge)
-		p.Event.Body = p.Event.Body[1:]
-		c.ok("finishing", c.Finish(c.Context(), p))
-		c.same("the payment", p, must.Get(c.Payment(c.Context(), p.ID))(c))
-	}},
-	{"a wallet of more than a megabyte of pending transactions gives them all, in the order of their nonces", func(c *check) {
-		id := c.walletID()
-		var want []wallet.PendingTx
-		for nonce := range uint64(11) {
-			n := noop(id, nonce)
-			n.Raw = make([]byte, store.MaxRaw)
-			n.Raw[0] = byte(nonce + 1)
-			c.ok("putting a no-op", c.PutNoop(c.Context(), n))
-			want = append(want, n)
-		}
-		got, _, err := c.PendingTxs(c.Context(), id, 1)
-		c.ok("reading them", err)
-		c.same("pending transactions", want[1:], got)
-	}},
-	{"a list of more than a page has every payment that matches, newest first", func(c *check) {
-		id, all := c.walletID(), make([]payment.Payment, 103)
-		for i := range all {
-			p := c.create(c.draft(id, noon.Add(time.Duration(i/2)*time.Second), token.Units(uint64(i)+1)))
-			all[i] = c.committing(p, uint64(i))
-			if c.ok("committing", c.Commit(c.Context(), all[i])); i%3 == 0 {
-				all[i] = c.confirming(all[i])
-				c.ok("finishing", c.Finish(c.Context(), all[i]))
-			}
-		}
-		slices.SortFunc(all, func(a, b payment.Payment) int {
-			return stdcmp.Or(b.CreatedAt.Compare(a.CreatedAt), stdcmp.Compare(b.ID, a.ID))
-		})
-		for _, f := range []store.Filter{{}, {Limit: -1}, {Limit: 1000}, {Limit: 7}, {Status: payment.StatusConfirmed, Limit: 3},
-			{Reference: all[0].Reference}, {Reference: all[0].Reference, Status: payment.StatusPending, Limit: 7},
-			{Asset: all[0].Coin(), Limit: 7}, {After: noon, Before: noon.Add(30 * time.Second), Limit: 7}, {Status: "unheard of"}} {
-			f.Merchant, f.Mode = c.merchant, "test"
-			most, want := f.Limit, []payment.ID{}
-			if most < 1 || most > 100 {
-				most = 100
-			}
-			for _, p := range all {
-				if (f.Status == "" || p.State.Status() == f.Status) && (f.After.IsZero() || p.CreatedAt.After(f.After) &&
-					p.CreatedAt.Before(f.Before)) {
-					want = append(want, p.ID)
-				}
-			}
-			c.eventually(fmt.Sprintf("%+v", f), func() string {
-				got, pages, f := []payment.ID{}, 0, f
-				for more := true; more && pages < 200; pages++ {
-					page, next, err := c.List(c.Context(), f)
-					if c.ok("listing", err); len(page) > most {
-						c.Fatalf("a page of %d has %d", most, len(page))
-					}
-					for _, p := range page {
-						got = append(got, p.ID)
-					}
-					f.From, more = next, !next.IsZero()
-				}
-				return cmp.Diff(want, got)
-			})
-		}
-	}},
-	{"a wallet at the bounds of its reservations and of their merchants takes no more", func(c *check) {
-		w := c.opened()
-		c.ok("reconciling", c.Reconcile(c.Context(), w, w.Balance, w.Gas, merchants(wallet.MaxInFlight, 1), nil))
-		for merchant, want := range map[string]error{"mer_more": wallet.ErrMerchantCap, fmt.Sprintf("mer_%026d", 7): nil} {
-			n := need(w, payment.ID("pay_"+merchant))
-			n.Merchant, n.MerchantCap = merchant, 9
-			c.refused(merchant, must.Err(c.Reserve(c.Context(), n)), want)
-		}
-		full := wallet.Wallet{ID: c.walletID(), Ceiling: math.MaxUint64, Balance: w.Balance, Gas: w.Gas,
-			Reservations: map[payment.ID]wallet.Reservation{}}
-		for i := range wallet.MaxInFlight {
-			full.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i),
-				At: noon, For: fmt.Sprintf("%032d", i)}
-		}
-		c.same("the wallet", c.open(full), c.wallet(full.ID))
-		c.refused("a reservation more", must.Err(c.Reserve(c.Context(), need(full, "pay_more"))), wallet.ErrCeiling)
-		full.ID, full.Reservations["pay_more"] = c.walletID(), wallet.Reservation{}
-		c.refused("opening with one more", c.Open(c.Context(), full, usdc.Contract), store.ErrTooLarge)
-	}},
-	{"a day counts as many keys as its bound says", func(c *check) {
-		charge := func(key string, amount token.Amount, count uint64) error {
-			limits := []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}, {Count: math.MaxUint64}}
-			return c.Charge(c.Context(), store.Charge{Merchant: c.merchant, Mode: "test", At: noon, Amount: amount, Count: count,
-				Limits: limits[:min(2, 1+count%2)]}) // of one payment, the merchant's too
-		}
-		for i := range store.MaxDayKeys {
-			key, most := fmt.Sprintf("key_%012d", i), wallet.Spendable(token.MaxAmount())
-			c.ok("charging", charge(key, most.Sub(token.Units(9)), math.MaxUint64-9))
-		}
-		c.ok("charging a key that is counted", charge(fmt.Sprintf("key_%012d", 7), token.Units(9), 1))
-		c.refused("charging a key more", charge("key_more", token.Units(1), 1), store.ErrDayKeys)
-		c.ok("charging an asset, which is no key", charge("eip155:1/erc20:0x", token.Units(1), 1))
-	}},
-	{"the deny list has as many recipients, and reasons as long, as its bounds say", func(c *check) {
-		deny := func(i int) store.Denial {
-			return store.Denial{To: token.Address{0xde, 18: byte(i >> 8), 19: byte(i)}, Reason: long(store.MaxReason / 4), At: noon}
-		}
-		room := store.MaxDenied - len(must.Get(c.Rules(c.Context()))(c).Denied)
-		each := func(do func(i int) error) {
-			var group errgroup.Group
-			group.SetLimit(16)
-			for i := range room {
-				group.Go(func() error { return do(i) })
-			}
-			c.ok("changing the list", group.Wait())
-		}
-		each(func(i int) error { return c.Deny(c.Context(), deny(i)) })
-		c.refused("a recipient more", c.Deny(c.Context(), deny(room)), store.ErrTooLarge)
-		c.ok("replacing one", c.Deny(c.Context(), deny(0)))
-		c.same("denials", store.MaxDenied, len(must.Get(c.Rules(c.Context()))(c).Denied))
-		each(func(i int) error { return c.Allow(c.Context(), deny(i).To) })
-	}},
+		return group.Wait()
+	})
+	f.do("one more of "+what, want, func(s Stores) error { return write(s, n) })
+}
+
+func (f filler) see(calls ...call) {
+	f.Helper()
+	if diff := f.differs(calls...); diff != "" {
+		f.Error(diff)
+	}
+}
+
+func create(p payment.Payment) func(Stores) error {
+	return func(s Stores) error {
+		_, _, err := s.Payments.Create(ctx, p)
+		return err
+	}
+}
+
+func commit(p payment.Payment) func(Stores) error {
+	return func(s Stores) error { return s.Payments.Commit(ctx, p) }
+}
+
+func finish(p payment.Payment) func(Stores) error {
+	return func(s Stores) error { return s.Payments.Finish(ctx, p) }
 }
