@@ -289,7 +289,8 @@ func (c *ruled) payments() {
 	other = other.AssignedTo(ids[1].Address, other.Tx)
 	first, asked := committed(p, 3), made.request()
 	second, beside := bumped(first, token.Units(2000)), committed(other, 3)
-	end, over, third := confirmed(second), store.PendingTxOf(second), bumped(second, token.Units(3000))
+	over, third := store.PendingTxOf(second), bumped(second, token.Units(3000))
+	end, torn := confirmed(third), store.PendingTxOf(third)
 	over.Payment = ""
 	early := end
 	early.Version = before.Version + 1
@@ -333,10 +334,14 @@ func (c *ruled) payments() {
 		{"a no-op at its nonce", c.PutNoop(ctx, noop(ids[1], 3)), store.ErrNonceTaken},
 		{"bumping it as a no-op", c.BumpNoop(ctx, over), changed}, {"two attempts at once", c.AddAttempt(ctx, third), changed},
 		{"another attempt", c.AddAttempt(ctx, second), nil}, {"again", c.AddAttempt(ctx, second), changed},
+		{"an attempt that the payment lacks", c.BumpNoop(ctx, torn), nil}, {"again", c.BumpNoop(ctx, torn), nil},
+		{"another than that", c.AddAttempt(ctx, bumped(second, token.Units(4000))), changed},
+		{"joining it", c.AddAttempt(ctx, third), nil},
 		{"redacting before its end", redact(), changed}, {"adopting a request's", adopt(second), changed},
 		{"mined", mined(noon), nil}, {"mined again", mined(noon.Add(time.Hour)), nil},
 		{"finishing", c.Finish(ctx, end), nil}, {"again", c.Finish(ctx, end), changed},
-		{"mined after its end", mined(noon), changed}, {"an attempt after it", c.AddAttempt(ctx, third), changed}, {"redacting", redact(), nil},
+		{"mined after its end", mined(noon), changed}, {"redacting", redact(), nil},
+		{"an attempt after it", c.AddAttempt(ctx, bumped(third, token.Units(4000))), changed},
 		{"committing one without a request", c.Commit(ctx, committed(lost, 9)), nil},
 		{"adopting it as it was", adopt(lost), changed}, {"adopting it", adopt(committed(lost, 9)), nil},
 		{"again", adopt(committed(lost, 9)), changed},
