@@ -16,8 +16,8 @@ const Purpose = "webhook-secrets"
 // heldSecrets bounds how many opened secrets a process keeps, of some 300 bytes each.
 const heldSecrets = 10_000
 
-// A Sealer has a KMS key encrypt small secrets. It keeps what it has opened, so that KMS is called once for each
-// secret in a process. KMS's own rotation of the key changes no secret.
+// A Sealer has a KMS key encrypt small secrets. It keeps opened secrets, so that KMS is called once for each secret
+// in a process. KMS's own rotation of the key changes no secret.
 type Sealer struct {
 	client *kms.Client
 	key    string

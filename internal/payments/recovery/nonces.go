@@ -84,8 +84,8 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 }
 
 // putNoop stores a no-op at a nonce of w, or as one more attempt of a payment that was committed there: then a torn copy
-// lacks the pending transaction, with the bytes, and has the nonce reserved still. A crash between the two writes leaves
-// what join mends.
+// lacks the pending transaction, with the bytes, and has the nonce reserved still. After a crash between the two writes
+// join does the second.
 func (r *run) putNoop(ctx context.Context, w wallet.Wallet, noop chain.Tx, signed chain.Signed) error {
 	for id, held := range w.Reservations {
 		if held.Nonce != signed.Nonce {

@@ -110,7 +110,7 @@ func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, c
 }
 
 // TestRecoverAKeyOfAnotherRail: the copy has the key prepared on another chain, where the token has the same address.
-// What this chain paid is put back as this chain's.
+// A payment of this chain is put back as this chain's.
 func TestRecoverAKeyOfAnotherRail(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	lost, tx := lose(t, c, keys)

@@ -70,7 +70,9 @@ func (c redact) Change(ctx context.Context, d *deployed.Deployment) (none change
 	return change.Write(fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+
 		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\nCopies stay with the "+
 		"merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the "+
-		"tables.", p.ID), fmt.Sprint(p.ID, " has neither reference nor metadata"), func(ctx context.Context) error { return d.Payments.Redact(ctx, bare) }), nil
+		"tables.", p.ID), fmt.Sprint(p.ID, " has neither reference nor metadata"), func(ctx context.Context) error {
+		return d.Payments.Redact(ctx, bare)
+	}), nil
 }
 
 type show struct {
