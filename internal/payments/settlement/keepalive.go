@@ -315,11 +315,13 @@ func (b *bump) better(tx chain.Tx) bool {
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
-	if alone {
-		coin, gas = token.MaxAmount(), token.MaxAmount() // only the chain's balance counts
+	views := p.views
+	if alone { // only the chain's balance counts, of nodes that have mined all before
+		coin, gas = token.MaxAmount(), token.MaxAmount()
+		views = slices.DeleteFunc(slices.Clone(views), func(v chain.View) bool { return v.Mined < s.Nonce })
 	}
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
-	coin, ether := p.GasUnit.Holds(p.Nodes.Account(p.views))
+	coin, ether := p.GasUnit.Holds(p.Nodes.Account(views))
 	// The record may not have the cost of this run's other attempts.
 	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has
