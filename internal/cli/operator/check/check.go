@@ -98,7 +98,7 @@ func (e *examination) checks(ctx context.Context) []check {
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
 		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the chain and token that it had (docs/operate.md#rails)"},
 		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
-			"are dead: open and close the rail (docs/operate.md#rails)"},
+			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
 	}
 	for _, on := range e.rails {
 		r := *e

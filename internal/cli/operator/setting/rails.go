@@ -19,8 +19,10 @@ import (
 
 // Rails is `remit rails`.
 type Rails struct {
-	Add  change.Command[add] `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
-	List list                `cmd:"" help:"List the rails; the first is the default."`
+	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
+	List  list                   `cmd:"" help:"List the rails; the first is the default."`
+	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
+	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
 }
 
 // closing is the risk of closing a rail.
@@ -198,4 +200,17 @@ func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
 		rows, text = append(rows, r), text+fmt.Sprintf("%d  %-20s  %s  version %d  %s\n", r.Number, r.Name, state, r.Version, r.Asset)
 	}
 	return d.Show(rows, text)
+}
+
+// closes closes a rail, or opens it.
+type closes struct {
+	Name   string `arg:"" help:"The rail: such as usdc@base, or its number."`
+	Reason string `help:"Why, for the history."`
+	Closed string `hidden:"" default:"${closed}"`
+}
+
+func (c closes) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	on := *d
+	on.Rail = c.Name
+	return set{Values: []string{"Closed=" + c.Closed}, Reason: c.Reason}.Change(ctx, &on)
 }
