@@ -187,24 +187,6 @@ func TestAddressForms(t *testing.T) {
 	})
 }
 
-func TestAddressKinds(t *testing.T) {
-	last := func(b byte) (a token.Address) { a[19] = b; return a }
-	for _, test := range []struct {
-		a                token.Address
-		zero, precompile bool
-	}{
-		{token.Address{}, true, false},
-		{last(0x01), false, true},
-		{last(0xff), false, true},
-		{token.Address{18: 1}, false, false}, // 0x0100
-		{token.Address{0: 1, 19: 1}, false, false},
-	} {
-		if test.a.IsZero() != test.zero || test.a.IsPrecompile() != test.precompile {
-			t.Errorf("%v: zero %v, precompile %v", test.a, test.a.IsZero(), test.a.IsPrecompile())
-		}
-	}
-}
-
 // TestResembles: all but the first and last four digits may differ, and something must.
 func TestResembles(t *testing.T) {
 	a := token.Address{0: 0xab, 1: 0xcd, 9: 1, 18: 0x12, 19: 0x34}
