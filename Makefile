@@ -167,7 +167,7 @@ fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/api/st
 	tools/fuzz $(PKG)
 
 .PHONY: bench
-bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write the targets of docs/performance.md
+bench: ## Measure everything (ARGS=post for one of it), then write the targets of docs/performance.md
 	@tools/install dynamodb
 	go run ./bench $(ARGS)
 	go test ./bench -update

@@ -179,10 +179,9 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 
 // An event is one event as a receiver got it.
 type event struct {
-	ID        string      `json:"id"`
-	Type      string      `json:"type"`
-	Timestamp time.Time   `json:"timestamp"`
-	Data      sdk.Payment `json:"data"`
+	ID   string      `json:"id"`
+	Type string      `json:"type"`
+	Data sdk.Payment `json:"data"`
 
 	at    time.Time // of the first arrival
 	times int       // arrivals

@@ -394,8 +394,7 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 		mint := must.Get(compiled.ABI.Pack("mint", address, big.NewInt(1e12)))(t)
 		send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000})
 		send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)})
-		facts := devnet.WalletFacts{Address: token.Address(address), GasBalance: token.Units(gas)}
-		n.facts.Wallets = append(n.facts.Wallets, facts)
+		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}
 }

@@ -49,34 +49,21 @@ import (
 // HTTP. The chain must hold every payment exactly once.
 func BenchmarkLoad(b *testing.B) {
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
-		loadLocal(b, nil, row.clients, row.wallets, pick(row.payments, 300), 1)
+		loadLocal(b, row.clients, row.wallets, pick(row.payments, 300), 1)
 	}
 }
 
 // BenchmarkBatches measures batches of 100 like BenchmarkLoad and BenchmarkStore.
 func BenchmarkBatches(b *testing.B) {
-	loadLocal(b, nil, 32, 4, pick(2000, 30), 100)
+	loadLocal(b, 32, 4, pick(2000, 30), 100)
 	lives(b, pick(400, 10), 100)
 }
 
-// BenchmarkAnvil measures `remit local` on an anvil like BenchmarkLoad.
-func BenchmarkAnvil(b *testing.B) {
-	loadLocal(b, startNode(b, io.Discard, "anvil", 16), 32, 16, pick(20_000, 1000), 1)
-}
-
-// loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone. It
-// pays on its own chain, or on a node.
-func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
-	remit, flags, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), []string(nil), 300/size
-	if node != nil {
-		file := filepath.Join(b.TempDir(), "wallets")
-		must.OK(b, os.WriteFile(file, []byte(strings.Join(node.facts.PrivateKeys, "\n")), 0o600))
-		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(),
-			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2"}
-	}
+// loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone.
+func loadLocal(b *testing.B, clients, wallets, n, size int) {
+	remit, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 300/size
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, m := localtest.Local(b, b.Output(), remit,
-			append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
+		server, m := localtest.Local(b, b.Output(), remit, "--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page")
 		hashes := make([]string, single+n)
 		pay := func(clients, first, n int) []float64 {
 			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
@@ -92,11 +79,7 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
 		var facts devnet.Facts
-		if node != nil {
-			facts = node.facts
-		} else {
-			must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
-		}
+		must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
 		chain := must.Get(ethclient.DialContext(b.Context(), facts.RPCURL))(b)
 		found := must.Get(transfers(b.Context(), chain, common.Address(facts.Token.Address)))(b)
 		payments := len(hashes) * size
