@@ -190,7 +190,7 @@ cost: ## Dollars per million payments, from counted calls and list prices
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
 	@mkdir -p .cache/profiles
-	@for part in Post/store=0s/rpc=0s/clients=64/payer=4-wallets Settle/store=0s; do \
+	@for part in Post/store=0s/rpc=0s/clients=64/payer=4-wallets Wallets; do \
 	  profile=.cache/profiles/$${part%%/*}; \
 	  go test ./bench/measure -run='^$$' -bench="$$part" -benchtime=1x -o $$profile.test -cpuprofile $$profile.cpu -memprofile $$profile.mem $(ARGS); \
 	  go tool pprof -top -nodecount=30 $$profile.test $$profile.cpu; \

@@ -191,23 +191,15 @@ func await(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, want int) int
 	return 0
 }
 
-// BenchmarkSettle measures one round of check-receipts over thousands of pending
-// payments, none, some or all of which were mined since the round before.
-func BenchmarkSettle(b *testing.B) {
-	for _, d := range []distance{near, far} {
-		b.Run(d.String(), func(b *testing.B) { rounds(b, d, pick(10_000, 400)) })
-	}
-}
-
 // newPending returns a rig whose merchant has an endpoint, with so many pending payments on so many wallets.
-func newPending(b *testing.B, wallets, pending int, d distance) (*rig, *devnet.Chain, *memory.Payments, *queue) {
-	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
+func newPending(b *testing.B, wallets, pending int) (*rig, *devnet.Chain, *memory.Payments) {
+	c, store, hooks := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks()
 	c.Freeze(true)
 	subscribe(b, hooks, "https://merchant.example/hooks")
-	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
+	r := newRig(b, c, c.Wallets(), store, near, webhook.NewPublisher(hooks, queue{}))
 	payMany(b, r, 128, pending)
 	settle(b, r, 0) // the first round of a wallet reads its balance
-	return r, c, store, q
+	return r, c, store
 }
 
 // BenchmarkWallets compares the processor time of a round that settles 2,000 payments on 256 wallets with that on 16.
@@ -215,7 +207,7 @@ func BenchmarkWallets(b *testing.B) {
 	used := map[int][]float64{}
 	for range pick(5, 1) { // in turns, so that other work of the machine slows both alike
 		for _, wallets := range []int{16, 256} {
-			r, c, store, _ := newPending(b, wallets, 2000, near)
+			r, c, store := newPending(b, wallets, 2000)
 			time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
 			mine(b, c, store, 2000)
 			runtime.GC()
@@ -227,34 +219,6 @@ func BenchmarkWallets(b *testing.B) {
 	few := quantile(used[16], 0.5)
 	for wallets, ms := range used {
 		emit(b, fmt.Sprint("wallets=", wallets), metrics{"cpu-ms": quantile(ms, 0.5), "x-16-wallets": quantile(ms, 0.5) / few})
-	}
-}
-
-// rounds measures rounds at one distance, over so many pending payments.
-func rounds(b *testing.B, d distance, pending int) {
-	const wallets = 16
-	r, c, store, q := newPending(b, wallets, pending, d)
-	for _, n := range []int{0, 1, pending / 100, pending} {
-		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
-		mine(b, c, store, n)
-		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
-			r.take()
-			q.at = nil
-			begin := time.Now()
-			settle(b, r, n)
-			took := time.Since(begin)
-			calls := r.take()
-			var told []float64
-			for _, at := range q.at {
-				told = append(told, at.Sub(begin).Seconds())
-			}
-			report(b, metrics{"s": took.Seconds(), "half-told-s": quantile(told, 0.5),
-				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
-				"reads/wallet":    float64(calls["Wallet"]+calls["PendingTxs"]) / wallets})
-		})
-		if n > 0 && n < pending {
-			payMany(b, r, 64, n)
-		}
 	}
 }
 
