@@ -293,25 +293,6 @@ func hashes(n int) []chain.Hash {
 	return all
 }
 
-func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := mined(t)
-	node := open(t, s.URL)
-	got, err := node.Receipts(t.Context(), hashes(250))
-	if err != nil || len(got) != 250 {
-		t.Fatalf("%d receipts, %v, want 250", len(got), err)
-	}
-	var sizes []int
-	for _, methods := range s.methods() {
-		sizes = append(sizes, len(methods))
-	}
-	if diff := cmp.Diff([]int{100, 100, 51}, sizes); diff != "" {
-		t.Errorf("calls per request, eth_chainId in the first (-want +got):\n%s", diff)
-	}
-	if got, err := node.Receipts(t.Context(), nil); err != nil || len(got) != 0 || len(s.methods()) != 3 {
-		t.Errorf("no hashes: %v, %v, in %d requests", got, err, len(s.methods())-3)
-	}
-}
-
 func TestReadsBlockHashesInOrder(t *testing.T) {
 	s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
 		if r.arg(0) == "0x1388" || string(r.Params[1]) != "false" {
