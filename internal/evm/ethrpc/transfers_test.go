@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sort"
 	"strconv"
@@ -196,13 +195,6 @@ func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 	}
 	if got, err := open(t, s.URL).TxAtNonce(t.Context(), account, 0, 19_999_960); err == nil {
 		t.Errorf("TxAtNonce of an old nonce = %v, want an error: the state is gone", got)
-	}
-}
-
-func TestANodeThatIsDownHasNoTransfers(t *testing.T) {
-	down := handle(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
-	if got, err := open(t, down).Transfers(t.Context(), contract, []token.Address{account}, 0, 1<<20); err == nil || got != nil {
-		t.Errorf("%d transfers, %v of a node that is down, want an error", len(got), err)
 	}
 }
 
