@@ -167,7 +167,7 @@ fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/api/st
 	tools/fuzz $(PKG)
 
 .PHONY: bench
-bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write the targets of docs/performance.md
+bench: ## Measure everything (ARGS=post for one of it), then write the targets of docs/performance.md
 	@tools/install dynamodb
 	go run ./bench $(ARGS)
 	go test ./bench -update
@@ -190,7 +190,7 @@ cost: ## Dollars per million payments, from counted calls and list prices
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
 	@mkdir -p .cache/profiles
-	@for part in Post/store=0s/rpc=0s/clients=64/payer=4-wallets Settle/store=0s; do \
+	@for part in Post/store=0s/rpc=0s/clients=64/payer=4-wallets Wallets; do \
 	  profile=.cache/profiles/$${part%%/*}; \
 	  go test ./bench/measure -run='^$$' -bench="$$part" -benchtime=1x -o $$profile.test -cpuprofile $$profile.cpu -memprofile $$profile.mem $(ARGS); \
 	  go tool pprof -top -nodecount=30 $$profile.test $$profile.cpu; \

@@ -1,7 +1,7 @@
 // Command bench runs the benchmarks of bench/measure, and keeps their results in
 // bench/results in Go's benchmark format. docs/performance.md has the targets.
 //
-//	go run ./bench            every benchmark but anvil and chaos
+//	go run ./bench            every benchmark but chaos
 //	go run ./bench post load  these two
 //	go run ./bench -quick     less of everything, which is printed and not kept
 package main
@@ -41,13 +41,8 @@ func run(ctx context.Context) error {
 	count := flag.Int("count", 1, "how often each benchmark runs; the targets are held to medians")
 	length := flag.Duration("for", fullChaos, "how long chaos lasts; the results of less are not kept")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
-	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle wallets store proposals load gas batches"
-	if *list {
-		fmt.Println(everything, "anvil chaos")
-		return nil
-	}
+	const everything = "post wallets store proposals load gas batches"
 	chosen := flag.Args()
 	if len(chosen) == 0 {
 		chosen = strings.Fields(everything)

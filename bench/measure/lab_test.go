@@ -133,11 +133,11 @@ func peak(pid int) float64 {
 	return kB * 1024 / 1e6
 }
 
-// build compiles a package of the module to .cache/bench and returns the path.
-func build(b testing.TB, env []string, pkg string) string {
+// build compiles remit to .cache/bench and returns the path.
+func build(b testing.TB) string {
 	b.Helper()
-	path := must.Get(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
-	must.OK(b, localtest.Build(path, pkg, env...))
+	path := must.Get(filepath.Abs(filepath.Join(root, ".cache", "bench", "remit")))(b)
+	must.OK(b, localtest.Build(path, "github.com/remit-payouts/remit/cmd/remit"))
 	return path
 }
 
@@ -179,10 +179,9 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 
 // An event is one event as a receiver got it.
 type event struct {
-	ID        string      `json:"id"`
-	Type      string      `json:"type"`
-	Timestamp time.Time   `json:"timestamp"`
-	Data      sdk.Payment `json:"data"`
+	ID   string      `json:"id"`
+	Type string      `json:"type"`
+	Data sdk.Payment `json:"data"`
 
 	at    time.Time // of the first arrival
 	times int       // arrivals

@@ -55,7 +55,7 @@ const rateLimited = "3 calls a batch, 20 requests a second"
 // entries, through the contract that `remit batch deploy` makes. docs/chains.md shows the runs.
 func BenchmarkNodes(t *testing.B) {
 	page, wanted := string(must.Get(os.ReadFile(root+"/docs/chains.md"))(t)), strings.Split(*habitsFlag, ",")
-	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
+	remit := build(t)
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		for _, h := range habits {
 			if h.TokenGas && kind != arc || wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {
@@ -394,8 +394,7 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 		mint := must.Get(compiled.ABI.Pack("mint", address, big.NewInt(1e12)))(t)
 		send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000})
 		send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)})
-		facts := devnet.WalletFacts{Address: token.Address(address), GasBalance: token.Units(gas)}
-		n.facts.Wallets = append(n.facts.Wallets, facts)
+		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}
 }

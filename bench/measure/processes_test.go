@@ -1,24 +1,15 @@
 package measure_test
 
 import (
-	"archive/zip"
-	"bytes"
-	"compress/flate"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -49,34 +40,21 @@ import (
 // HTTP. The chain must hold every payment exactly once.
 func BenchmarkLoad(b *testing.B) {
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
-		loadLocal(b, nil, row.clients, row.wallets, pick(row.payments, 300), 1)
+		loadLocal(b, row.clients, row.wallets, pick(row.payments, 300), 1)
 	}
 }
 
 // BenchmarkBatches measures batches of 100 like BenchmarkLoad and BenchmarkStore.
 func BenchmarkBatches(b *testing.B) {
-	loadLocal(b, nil, 32, 4, pick(2000, 30), 100)
+	loadLocal(b, 32, 4, pick(2000, 30), 100)
 	lives(b, pick(400, 10), 100)
 }
 
-// BenchmarkAnvil measures `remit local` on an anvil like BenchmarkLoad.
-func BenchmarkAnvil(b *testing.B) {
-	loadLocal(b, startNode(b, io.Discard, "anvil", 16), 32, 16, pick(20_000, 1000), 1)
-}
-
-// loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone. It
-// pays on its own chain, or on a node.
-func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
-	remit, flags, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), []string(nil), 300/size
-	if node != nil {
-		file := filepath.Join(b.TempDir(), "wallets")
-		must.OK(b, os.WriteFile(file, []byte(strings.Join(node.facts.PrivateKeys, "\n")), 0o600))
-		flags = []string{"--rpc", node.facts.RPCURL, "--token", node.facts.Token.Address.String(),
-			"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2"}
-	}
+// loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone.
+func loadLocal(b *testing.B, clients, wallets, n, size int) {
+	remit, single := build(b), 300/size
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, m := localtest.Local(b, b.Output(), remit,
-			append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
+		server, m := localtest.Local(b, b.Output(), remit, "--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page")
 		hashes := make([]string, single+n)
 		pay := func(clients, first, n int) []float64 {
 			return load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
@@ -92,11 +70,7 @@ func loadLocal(b *testing.B, node *testNode, clients, wallets, n, size int) {
 		allConfirmed(b, m, hashes)
 		confirmed := time.Since(last)
 		var facts devnet.Facts
-		if node != nil {
-			facts = node.facts
-		} else {
-			must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
-		}
+		must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
 		chain := must.Get(ethclient.DialContext(b.Context(), facts.RPCURL))(b)
 		found := must.Get(transfers(b.Context(), chain, common.Address(facts.Token.Address)))(b)
 		payments := len(hashes) * size
@@ -125,87 +99,6 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 		if p.Status != "confirmed" {
 			b.Fatalf("payment %s is %s", hash, p.Status)
 		}
-	}
-}
-
-// BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
-// API for its first event, and its size, beside those of a function that does nothing. Each has the variables of
-// template.yaml; "bench" stands for a name that AWS gives.
-func BenchmarkColdstart(b *testing.B) {
-	type function struct {
-		name, path, chain string
-		init              []float64 // milliseconds
-	}
-	var flags, env []string // for Lambda, from the Makefile
-	for _, m := range regexp.MustCompile(`[ {]([A-Z_]+): !`).FindAllSubmatch(must.Get(os.ReadFile(root+"/template.yaml"))(b), -1) {
-		env = append(env, string(m[1])+"=bench")
-	}
-	env = append(env, "MODE=test", "ENVIRONMENT=dev", "ALARM_TOPIC_ARN=", "BATCH_PLACES=0", "RECIPIENT_HOLD_SECONDS=86400")
-	if len(env) < 20 {
-		b.Errorf("template.yaml sets %q: has its form changed?", env)
-	}
-	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
-		flags = append(flags, export[1]+"="+export[2])
-	}
-	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
-	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
-		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
-		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
-		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
-			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
-			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
-			f.chain = "yes"
-		}
-		all = append(all, f)
-	}
-	asked, over := make(chan time.Time, 1), make(chan struct{})
-	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- time.Now()
-		select { // the first event never comes
-		case <-r.Context().Done():
-		case <-over:
-		}
-	}))
-	defer api.Close()
-	defer close(over)
-	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128 AWS_ACCESS_KEY_ID=bench " +
-		"AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
-		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
-	// In turns, so that other work of the machine slows all alike. The first round
-	// brings the files into memory and does not count.
-	for round := range 1 + pick(15, 3) {
-		for _, f := range all {
-			cmd, said := exec.Command(f.path), &bytes.Buffer{}
-			cmd.Env = slices.Concat(lambda, env)
-			cmd.Stderr, cmd.Stdout = said, said
-			born := time.Now()
-			must.OK(b, cmd.Start())
-			select {
-			case at := <-asked:
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait() // killed
-				if round > 0 {
-					f.init = append(f.init, millis(at.Sub(born)))
-				}
-			case <-time.After(20 * time.Second):
-				_ = cmd.Process.Kill()
-				_ = cmd.Wait()
-				b.Fatalf("%s did not ask for an event: %s", f.name, said)
-			}
-		}
-	}
-	for _, f := range all {
-		text := must.Get(os.ReadFile(f.path))(b)
-		var packed bytes.Buffer
-		z := zip.NewWriter(&packed)
-		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
-			return flate.NewWriter(w, flate.DefaultCompression)
-		}) // as SAM
-		must.Get(must.Get(z.Create("bootstrap"))(b).Write(text))(b)
-		must.OK(b, z.Close())
-		emit(b, "function="+f.name+"/chain="+f.chain,
-			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
 
@@ -298,23 +191,15 @@ func await(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, want int) int
 	return 0
 }
 
-// BenchmarkSettle measures one round of check-receipts over thousands of pending
-// payments, none, some or all of which were mined since the round before.
-func BenchmarkSettle(b *testing.B) {
-	for _, d := range []distance{near, far} {
-		b.Run(d.String(), func(b *testing.B) { rounds(b, d, pick(10_000, 400)) })
-	}
-}
-
 // newPending returns a rig whose merchant has an endpoint, with so many pending payments on so many wallets.
-func newPending(b *testing.B, wallets, pending int, d distance) (*rig, *devnet.Chain, *memory.Payments, *queue) {
-	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
+func newPending(b *testing.B, wallets, pending int) (*rig, *devnet.Chain, *memory.Payments) {
+	c, store, hooks := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks()
 	c.Freeze(true)
 	subscribe(b, hooks, "https://merchant.example/hooks")
-	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
+	r := newRig(b, c, c.Wallets(), store, near, webhook.NewPublisher(hooks, queue{}))
 	payMany(b, r, 128, pending)
 	settle(b, r, 0) // the first round of a wallet reads its balance
-	return r, c, store, q
+	return r, c, store
 }
 
 // BenchmarkWallets compares the processor time of a round that settles 2,000 payments on 256 wallets with that on 16.
@@ -322,7 +207,7 @@ func BenchmarkWallets(b *testing.B) {
 	used := map[int][]float64{}
 	for range pick(5, 1) { // in turns, so that other work of the machine slows both alike
 		for _, wallets := range []int{16, 256} {
-			r, c, store, _ := newPending(b, wallets, 2000, near)
+			r, c, store := newPending(b, wallets, 2000)
 			time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
 			mine(b, c, store, 2000)
 			runtime.GC()
@@ -334,34 +219,6 @@ func BenchmarkWallets(b *testing.B) {
 	few := quantile(used[16], 0.5)
 	for wallets, ms := range used {
 		emit(b, fmt.Sprint("wallets=", wallets), metrics{"cpu-ms": quantile(ms, 0.5), "x-16-wallets": quantile(ms, 0.5) / few})
-	}
-}
-
-// rounds measures rounds at one distance, over so many pending payments.
-func rounds(b *testing.B, d distance, pending int) {
-	const wallets = 16
-	r, c, store, q := newPending(b, wallets, pending, d)
-	for _, n := range []int{0, 1, pending / 100, pending} {
-		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
-		mine(b, c, store, n)
-		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
-			r.take()
-			q.at = nil
-			begin := time.Now()
-			settle(b, r, n)
-			took := time.Since(begin)
-			calls := r.take()
-			var told []float64
-			for _, at := range q.at {
-				told = append(told, at.Sub(begin).Seconds())
-			}
-			report(b, metrics{"s": took.Seconds(), "half-told-s": quantile(told, 0.5),
-				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
-				"reads/wallet":    float64(calls["Wallet"]+calls["PendingTxs"]) / wallets})
-		})
-		if n > 0 && n < pending {
-			payMany(b, r, 64, n)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
@@ -41,30 +40,6 @@ func TestProposals(t *testing.T) {
 			ID: wallet.ID{ChainID: 84532, Address: ownWallet}}))
 		a.play(c.In...).outcome(t, c.Want)
 	})
-}
-
-// TestProposalEvents: each change of a proposal is announced as the API shows it.
-func TestProposalEvents(t *testing.T) {
-	a := newAPI(t)
-	first := a.key
-	var bodies []string
-	note := func(got answered) { bodies = append(bodies, got.body) }
-	note(a.post("/proposals", words["proposed"], "Idempotency-Key: order-2041"))
-	a.restrict(`{"scopes":["payments:approve"]}`)
-	a.hooks.events = a.hooks.events[:1]
-	note(a.post("/proposals/"+words["proposal"]+"/approve", ""))
-	note(a.post("/proposals/"+words["proposal"]+"/cancel", ""))
-	a.post("/proposals/"+words["proposal"]+"/cancel", "").want(t, 200)
-	a.key = first
-	for i, kind := range []string{webhook.ProposalCreated, webhook.ProposalApproved, webhook.ProposalCancelled} {
-		if len(a.hooks.events) != 3 || a.hooks.events[i].kind != kind {
-			t.Fatalf("events %v", a.hooks.events)
-		}
-		got := a.get("/proposals/" + words["proposal"])
-		if i == 2 && got.body != bodies[2] {
-			t.Errorf("it is shown as %s", got.body)
-		}
-	}
 }
 
 // TestExplain: a refusal of a release is a 400 of a payment, or approval_required; anything else holds only for now.

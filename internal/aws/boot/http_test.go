@@ -2,7 +2,6 @@ package boot_test
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -157,13 +156,6 @@ func TestAnswers(t *testing.T) {
 		MultiValueHeaders: http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
-	}
-}
-
-func TestBinaryAnswer(t *testing.T) {
-	got := send(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0xff, 0}) }, event(nil))
-	if b, err := base64.StdEncoding.DecodeString(got.Body); err != nil || !got.IsBase64Encoded || len(b) != 2 {
-		t.Errorf("got %q, base64 %v", got.Body, got.IsBase64Encoded)
 	}
 }
 

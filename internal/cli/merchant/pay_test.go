@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -208,36 +206,34 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 // TestPayAcrossFailures: lost answers, overload and refusals of single rows.
 func TestPayAcrossFailures(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	target := must.Get(url.Parse(api.URL))(t)
 	var calls atomic.Int64
 	var deaf atomic.Bool // every answer to a payment is lost
 	var results string
 	var renewed atomic.Int64 // requests while it is deaf
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	between := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if r.Method == http.MethodPost && !strings.Contains(string(body), strings.Repeat("0", 40)) { // whose refusal is heard at once
-			switch n := calls.Add(1) % 4; {
-			case n == 1 || deaf.Load(): // carried out, and the answer is lost
-				proxy.ServeHTTP(httptest.NewRecorder(), r)
-				if deaf.Load() { // each request renews the time of the results, by which the next run knows how long to doubt
-					now := must.Get(os.Stat(results))(t)
-					must.OK(t, os.Chtimes(results, time.Time{}, time.Now().Add(-time.Hour)))
-					if renewed.Add(1); time.Since(now.ModTime()) > 10*time.Second {
-						t.Error("a request left unnoted")
-					}
-				}
-				panic(http.ErrAbortHandler)
-			case n == 2:
-				w.Header().Set("Retry-After", "1")
-				w.WriteHeader(http.StatusTooManyRequests)
-				return
-			}
+		if r.Method != http.MethodPost || strings.Contains(string(body), strings.Repeat("0", 40)) { // whose refusal is heard at once
+			return false
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(between.Close)
+		n := calls.Add(1) % 4
+		if n == 1 || deaf.Load() { // carried out, and the answer is lost
+			proxy.ServeHTTP(httptest.NewRecorder(), r)
+			if deaf.Load() { // each request renews the time of the results, by which the next run knows how long to doubt
+				now := must.Get(os.Stat(results))(t)
+				must.OK(t, os.Chtimes(results, time.Time{}, time.Now().Add(-time.Hour)))
+				if renewed.Add(1); time.Since(now.ModTime()) > 10*time.Second {
+					t.Error("a request left unnoted")
+				}
+			}
+			panic(http.ErrAbortHandler)
+		}
+		if n == 2 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return n == 2
+	})
 	file := write(t, "address,amount_units\n"+payee+",1\n"+payee+",2\n0x0000000000000000000000000000000000000000,4\n"+payee+",8\n")
 	out, err := run(t, file, between.URL, api.Key, "--yes", "--wait")
 	if !incomplete(err, 1) || !matches(`of 4 rows 3 confirmed, 1 refused`, err.Error()) || !matches(`line 4 refused: .*zero address`, out) {

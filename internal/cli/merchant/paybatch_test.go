@@ -23,7 +23,7 @@ import (
 )
 
 // before serves api, and takes the requests for itself that a function answers.
-func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, h http.Handler) bool) string {
+func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.Request, h http.Handler) bool) *httptest.Server {
 	t.Helper()
 	target := must.Get(url.Parse(api))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
@@ -33,7 +33,7 @@ func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.R
 		}
 	}))
 	t.Cleanup(between.Close)
-	return between.URL
+	return between
 }
 
 // devAsset is the asset of the embedded chain.
@@ -285,7 +285,7 @@ func TestPayBatchesStops(t *testing.T) {
 		case flags != "":
 			all = append(all, flags)
 		}
-		out, err := run(t, write(t, file), at, mine.Key, all...)
+		out, err := run(t, write(t, file), at.URL, mine.Key, all...)
 		if err == nil || !matches(want, out+err.Error()) {
 			t.Errorf("%v\n%s", err, out)
 		}

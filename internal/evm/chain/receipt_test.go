@@ -148,19 +148,9 @@ func TestTransferTopics(t *testing.T) {
 	}
 }
 
-func TestParseHash(t *testing.T) {
-	digits := strings.Repeat("0aF1", 16)
-	want := "0x" + strings.ToLower(digits)
-	for _, good := range []string{digits, "0x" + digits, "0X" + digits, want} {
-		if h, err := chain.ParseHash(good); err != nil || h.String() != want {
-			t.Errorf("ParseHash(%q) = %v, %v", good, h, err)
-		}
-	}
-	for _, bad := range []string{"", "0x", digits[1:], digits + "0", "0x0x" + digits[2:], "0x" + strings.Repeat("g", 64), " " + digits} {
-		if h, err := chain.ParseHash(bad); !errors.Is(err, chain.ErrHash) {
-			t.Errorf("ParseHash(%q) = %v, %v; want ErrHash", bad, h, err)
-		}
-	}
+// TestHashText: httpapi's TestHashes has the forms.
+func TestHashText(t *testing.T) {
+	want := "0x" + strings.Repeat("0af1", 16)
 	var h chain.Hash
 	must.OK(t, h.UnmarshalText([]byte(want)))
 	if text, err := h.MarshalText(); err != nil || string(text) != want || h.IsZero() {

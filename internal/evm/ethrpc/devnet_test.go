@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
@@ -73,79 +72,6 @@ func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	r.Helper()
 	head := must.Get(r.node.Head(r.Context(), rule))(r)
 	return must.Get(r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head))(r)
-}
-
-// TestPaysOnARealNode reads a transfer's amount, block and fee. TestConformance pays through the engine.
-func TestPaysOnARealNode(t *testing.T) {
-	r := startRig(t)
-	before := r.account(chain.ConfirmationRule{})
-	for _, tag := range []string{"safe", "finalized"} {
-		if got := r.account(chain.ConfirmationRule{Tag: tag}); got.Final > got.Number {
-			t.Errorf("%s: %+v", tag, got)
-		}
-	}
-	to := token.Address{1, 2, 3}
-	payments := []chain.Signed{r.pay(before.Mined, to, 5), r.pay(before.Mined+1, to, 6)}
-	for _, p := range payments {
-		r.send(p, chain.Accepted)
-	}
-	// geth's pool counts a transaction a moment after it has accepted it.
-	for r.account(chain.ConfirmationRule{}).Pending < before.Mined+2 {
-	}
-	r.mine()
-	block := r.chain.Head()
-	r.mine()
-	r.mine()
-
-	after := r.account(chain.ConfirmationRule{Depth: 2})
-	if after.Balance != before.Balance.Sub(token.Units(11)) {
-		t.Errorf("after the block: %+v, before it: %+v", after, before)
-	}
-	receipts, err := r.node.Receipts(t.Context(), []chain.Hash{payments[0].Hash, {0xff}, payments[1].Hash})
-	if err != nil || len(receipts) != 2 {
-		t.Fatalf("%d receipts, %v, want 2", len(receipts), err)
-	}
-	fees, _ := receipts[0].Fee.Add(*receipts[1].Fee)
-	if before.Gas.Sub(after.Gas) != fees {
-		t.Errorf("%v wei have left the wallet, the receipts tell of %v", before.Gas.Sub(after.Gas), fees)
-	}
-	for i, receipt := range receipts {
-		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
-		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred || receipt.Block != block.Number ||
-			receipt.BlockHash != block.Hash {
-			t.Errorf("receipt %+v: %s", receipt, verdict)
-		}
-	}
-	wallets := []token.Address{r.key.Address()}
-	moved, err := r.node.Transfers(t.Context(), r.chain.Token().Contract, wallets, 0, block.Number)
-	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to ||
-		moved[1].BlockHash != block.Hash {
-		t.Errorf("Transfers = %+v, %v, want the two", moved, err)
-	}
-	txs, err := r.node.Transactions(t.Context(), []chain.Hash{payments[1].Hash})
-	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 ||
-		txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
-		t.Errorf("Transactions = %+v, %v, want the second", txs, err)
-	}
-	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
-	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {
-		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
-	}
-	if at, err := r.node.BlockTime(t.Context(), txs[0].Block); err != nil || at != txs[0].At {
-		t.Errorf("BlockTime = %v, %v, want the transactions' time, %v", at, err, txs[0].At)
-	}
-	if at, err := r.node.BlockTime(t.Context(), block.Number+100); err == nil {
-		t.Errorf("BlockTime of a block that is not yet: %v", at)
-	}
-	for i, p := range payments {
-		got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
-		if err != nil || got != p.Hash {
-			t.Errorf("TxAtNonce = %v, %v, want %v", got, err, p.Hash)
-		}
-	}
-	if got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined, block.Number-1); err != nil || !got.IsZero() {
-		t.Errorf("TxAtNonce of the block before = %v, %v, want none", got, err)
-	}
 }
 
 func TestUnderstandsARealNodesRefusals(t *testing.T) {
@@ -213,7 +139,7 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 					t.Errorf("not executed within %d, but estimated at %d", call.Within, gas)
 				}
 				for within, executed := range map[uint64]bool{call.Within: true, call.Within * 9 / 10: false} {
-					if stranger.Within = within; gasOf(r, stranger) == within != executed {
+					if stranger.Within = within; must.Get(r.node.Estimate(r.Context(), stranger))(r) == within != executed {
 						t.Errorf("somebody new, within %d of %d: executed: %t", within, call.Within, !executed)
 					}
 				}
@@ -234,11 +160,6 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 			}
 		})
 	}
-}
-
-func gasOf(r *rig, call chain.Call) uint64 {
-	r.Helper()
-	return must.Get(r.node.Estimate(r.Context(), call))(r)
 }
 
 // TestL1Fee reads the fee that a chain of the OP stack charges beside gas.
@@ -325,22 +246,5 @@ func TestReasons(t *testing.T) {
 		if got := (chain.Nodes{first, second}).Reason(t.Context(), chain.Call{From: account, To: contract}, 9); got != want {
 			t.Errorf("%s: %q, want %q", answer, got, want)
 		}
-	}
-}
-
-// TestAReasonOnARealNode: the token reverts only at a gas price, so that no estimate shows it.
-func TestAReasonOnARealNode(t *testing.T) {
-	r := startRig(t)
-	p := r.pay(0, devnet.RevertRecipient, 5)
-	r.send(p, chain.Accepted)
-	r.mine()
-	read := must.Get(r.node.Receipts(t.Context(), []chain.Hash{p.Hash}))(t)
-	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(devnet.RevertRecipient, token.Units(5)),
-		Within: 100_000, Fees: r.fees}
-	if len(read) != 1 || read[0].Succeeded {
-		t.Fatalf("%+v", read)
-	}
-	if got := (chain.Nodes{r.node}).Reason(t.Context(), call, read[0].Block); got != "TestToken: reverts when mined" {
-		t.Errorf("reason %q", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sort"
 	"strconv"
@@ -199,13 +198,6 @@ func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsDownHasNoTransfers(t *testing.T) {
-	down := handle(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
-	if got, err := open(t, down).Transfers(t.Context(), contract, []token.Address{account}, 0, 1<<20); err == nil || got != nil {
-		t.Errorf("%d transfers, %v of a node that is down, want an error", len(got), err)
-	}
-}
-
 // TestReadsTransactions in the order in which they were asked for.
 func TestReadsTransactions(t *testing.T) {
 	one, two := chain.Hash{1}, chain.Hash{2}
@@ -291,25 +283,6 @@ func hashes(n int) []chain.Hash {
 		all[i] = chain.Hash{byte(i >> 8), byte(i), 1}
 	}
 	return all
-}
-
-func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := mined(t)
-	node := open(t, s.URL)
-	got, err := node.Receipts(t.Context(), hashes(250))
-	if err != nil || len(got) != 250 {
-		t.Fatalf("%d receipts, %v, want 250", len(got), err)
-	}
-	var sizes []int
-	for _, methods := range s.methods() {
-		sizes = append(sizes, len(methods))
-	}
-	if diff := cmp.Diff([]int{100, 100, 51}, sizes); diff != "" {
-		t.Errorf("calls per request, eth_chainId in the first (-want +got):\n%s", diff)
-	}
-	if got, err := node.Receipts(t.Context(), nil); err != nil || len(got) != 0 || len(s.methods()) != 3 {
-		t.Errorf("no hashes: %v, %v, in %d requests", got, err, len(s.methods())-3)
-	}
 }
 
 func TestReadsBlockHashesInOrder(t *testing.T) {

@@ -11,19 +11,9 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 const most = "115792089237316195423570985008687907853269984665640564039457584007913129639935" // 2^256-1
-
-func TestParseAmount(t *testing.T) {
-	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
-		a, err := token.ParseAmount(c.In[0])
-		if c.Want == "taken" && (err != nil || a.String() != c.In[0]) || c.Want == "refused" && !errors.Is(err, token.ErrAmount) {
-			t.Errorf("ParseAmount(%q) = %v, %v", c.In[0], a, err)
-		}
-	})
-}
 
 // amounts draws from the whole range, its ends more often than their share.
 func amounts() *rapid.Generator[token.Amount] {
@@ -120,7 +110,7 @@ func TestScaleUpByZero(t *testing.T) {
 }
 
 func FuzzParseAmount(f *testing.F) {
-	for _, seed := range []string{"0", "1", "01", "1e6", most, "-1"} {
+	for _, seed := range []string{"0", "1", "01", "1e6", most, most[:77] + "6", "-1", "+1", " 1", "1 ", "1.0", "0x1", "1_000", "١"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -155,15 +145,6 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-func TestParseAddressRefuses(t *testing.T) {
-	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
-		_, err := token.ParseAddress(c.In[0])
-		if !errors.Is(err, token.ErrAddress) || errors.Is(err, token.ErrChecksum) != (c.Want == "checksum") {
-			t.Errorf("ParseAddress(%q) = %v", c.In[0], err)
-		}
-	})
-}
-
 func TestAddressForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a token.Address
@@ -185,24 +166,6 @@ func TestAddressForms(t *testing.T) {
 			t.Fatalf("ParseAddress(%s) = %v, want ErrChecksum", flipped, err)
 		}
 	})
-}
-
-func TestAddressKinds(t *testing.T) {
-	last := func(b byte) (a token.Address) { a[19] = b; return a }
-	for _, test := range []struct {
-		a                token.Address
-		zero, precompile bool
-	}{
-		{token.Address{}, true, false},
-		{last(0x01), false, true},
-		{last(0xff), false, true},
-		{token.Address{18: 1}, false, false}, // 0x0100
-		{token.Address{0: 1, 19: 1}, false, false},
-	} {
-		if test.a.IsZero() != test.zero || test.a.IsPrecompile() != test.precompile {
-			t.Errorf("%v: zero %v, precompile %v", test.a, test.a.IsZero(), test.a.IsPrecompile())
-		}
-	}
 }
 
 // TestResembles: all but the first and last four digits may differ, and something must.

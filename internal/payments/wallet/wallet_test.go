@@ -56,16 +56,6 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
-// TestFunding: there may be no funding wallet.
-func TestFunding(t *testing.T) {
-	funding := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Funding}
-	for _, r := range []wallet.Registry{nil, {{State: wallet.Active}}, {funding, {State: wallet.Active}}} {
-		if got, found := r.Funding(); found != (len(r) == 2) || found && got != funding {
-			t.Errorf("of %v: %v, %t", r, got, found)
-		}
-	}
-}
-
 // TestPassing: no pause, or one that ends by itself, is passing.
 func TestPassing(t *testing.T) {
 	for reason, want := range map[string]bool{"": true, wallet.OutOfGas: true, wallet.RolledBack + ": x": true, wallet.Suspicion: false} {
