@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	length := flag.Duration("for", fullChaos, "how long chaos lasts; the results of less are not kept")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	flag.Parse()
-	const everything = "post wallets store proposals load gas batches"
+	const everything = "coldstart post wallets store proposals load gas batches"
 	chosen := flag.Args()
 	if len(chosen) == 0 {
 		chosen = strings.Fields(everything)

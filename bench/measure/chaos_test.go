@@ -161,7 +161,7 @@ func startVictim(b *testing.B) *victim {
 	v := newVictim(b, fmt.Sprintf("chaos-%d", *seed))
 	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
 	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
-	remit, wallets := build(b), filepath.Join(b.TempDir(), "chain.json")
+	remit, wallets := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
 	chain, lines, err := start(b.Context(),
 		v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
 	must.OK(b, err)

@@ -133,11 +133,11 @@ func peak(pid int) float64 {
 	return kB * 1024 / 1e6
 }
 
-// build compiles remit to .cache/bench and returns the path.
-func build(b testing.TB) string {
+// build compiles a package of the module to .cache/bench and returns the path.
+func build(b testing.TB, env []string, pkg string) string {
 	b.Helper()
-	path := must.Get(filepath.Abs(filepath.Join(root, ".cache", "bench", "remit")))(b)
-	must.OK(b, localtest.Build(path, "github.com/remit-payouts/remit/cmd/remit"))
+	path := must.Get(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
+	must.OK(b, localtest.Build(path, pkg, env...))
 	return path
 }
 

@@ -55,7 +55,7 @@ const rateLimited = "3 calls a batch, 20 requests a second"
 // entries, through the contract that `remit batch deploy` makes. docs/chains.md shows the runs.
 func BenchmarkNodes(t *testing.B) {
 	page, wanted := string(must.Get(os.ReadFile(root+"/docs/chains.md"))(t)), strings.Split(*habitsFlag, ",")
-	remit := build(t)
+	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		for _, h := range habits {
 			if h.TokenGas && kind != arc || wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {

@@ -209,7 +209,7 @@ func (o outcome) part(of int) time.Duration {
 // merchants that is as if it were honest: all payments are accepted and confirmed, at most twice as slow at the median
 // and three times at the 95th percentile, for fees at most twice as high.
 func BenchmarkOneOfThree(t *testing.B) {
-	remit := build(t)
+	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		honest := map[time.Duration]outcome{} // by how slow all nodes are
 		pay := func(name string, habit fault.Habit, slowly time.Duration) (o outcome) {

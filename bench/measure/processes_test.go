@@ -1,15 +1,24 @@
 package measure_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -52,7 +61,7 @@ func BenchmarkBatches(b *testing.B) {
 
 // loadLocal has clients make n requests of `remit local`, each for so many payments, after 300 of one client alone.
 func loadLocal(b *testing.B, clients, wallets, n, size int) {
-	remit, single := build(b), 300/size
+	remit, single := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), 300/size
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
 		server, m := localtest.Local(b, b.Output(), remit, "--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page")
 		hashes := make([]string, single+n)
@@ -99,6 +108,87 @@ func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
 		if p.Status != "confirmed" {
 			b.Fatalf("payment %s is %s", hash, p.Status)
 		}
+	}
+}
+
+// BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
+// API for its first event, and its size, beside those of a function that does nothing. Each has the variables of
+// template.yaml; "bench" stands for a name that AWS gives.
+func BenchmarkColdstart(b *testing.B) {
+	type function struct {
+		name, path, chain string
+		init              []float64 // milliseconds
+	}
+	var flags, env []string // for Lambda, from the Makefile
+	for _, m := range regexp.MustCompile(`[ {]([A-Z_]+): !`).FindAllSubmatch(must.Get(os.ReadFile(root+"/template.yaml"))(b), -1) {
+		env = append(env, string(m[1])+"=bench")
+	}
+	env = append(env, "MODE=test", "ENVIRONMENT=dev", "ALARM_TOPIC_ARN=", "BATCH_PLACES=0", "RECIPIENT_HOLD_SECONDS=86400")
+	if len(env) < 20 {
+		b.Errorf("template.yaml sets %q: has its form changed?", env)
+	}
+	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must.Get(os.ReadFile(root+"/Makefile"))(b)), -1) {
+		flags = append(flags, export[1]+"="+export[2])
+	}
+	all := []*function{{name: "hello", path: build(b, flags, "github.com/remit-payouts/remit/bench/hello"), chain: "no"}}
+	for _, main := range must.Get(filepath.Glob(root + "/functions/*/main.go"))(b) {
+		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
+		f.path = build(b, flags, "github.com/remit-payouts/remit/functions/"+f.name)
+		if links := must.Get(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
+			"github.com/remit-payouts/remit/functions/"+f.name).Output())(b); bytes.Contains(links,
+			[]byte("github.com/remit-payouts/remit/internal/evm/ethrpc")) {
+			f.chain = "yes"
+		}
+		all = append(all, f)
+	}
+	asked, over := make(chan time.Time, 1), make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- time.Now()
+		select { // the first event never comes
+		case <-r.Context().Done():
+		case <-over:
+		}
+	}))
+	defer api.Close()
+	defer close(over)
+	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128 AWS_ACCESS_KEY_ID=bench " +
+		"AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
+		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
+	// In turns, so that other work of the machine slows all alike. The first round
+	// brings the files into memory and does not count.
+	for round := range 1 + pick(15, 3) {
+		for _, f := range all {
+			cmd, said := exec.Command(f.path), &bytes.Buffer{}
+			cmd.Env = slices.Concat(lambda, env)
+			cmd.Stderr, cmd.Stdout = said, said
+			born := time.Now()
+			must.OK(b, cmd.Start())
+			select {
+			case at := <-asked:
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait() // killed
+				if round > 0 {
+					f.init = append(f.init, millis(at.Sub(born)))
+				}
+			case <-time.After(20 * time.Second):
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				b.Fatalf("%s did not ask for an event: %s", f.name, said)
+			}
+		}
+	}
+	for _, f := range all {
+		text := must.Get(os.ReadFile(f.path))(b)
+		var packed bytes.Buffer
+		z := zip.NewWriter(&packed)
+		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+			return flate.NewWriter(w, flate.DefaultCompression)
+		}) // as SAM
+		must.Get(must.Get(z.Create("bootstrap"))(b).Write(text))(b)
+		must.OK(b, z.Close())
+		emit(b, "function="+f.name+"/chain="+f.chain,
+			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
+				"binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }
 

@@ -21,7 +21,7 @@ const keyTable = "remit-api-keys"
 // chain has one transfer for each, and the answer names it. The keys of merchants are put back: who a merchant is, no
 // chain tells.
 func BenchmarkRecover(t *testing.B) {
-	remit := build(t)
+	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {
 		for _, loss := range []string{"tables emptied", "tables copied earlier"} {
 			t.Run(kind+"/"+loss, func(t *testing.B) {
