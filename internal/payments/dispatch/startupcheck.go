@@ -86,6 +86,9 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	if err == nil {
 		_, err = d.recheck(ctx, r, views, w)
 	}
+	if err == nil && d.Nodes.Alone(len(views)) {
+		err = errAlone
+	}
 	if err == nil {
 		d.compared.Store(r.ID, nil)
 	}
@@ -118,8 +121,8 @@ func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wall
 	return w, err
 }
 
-// errAlone reports a wallet that cannot be opened by the word of one node.
-var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a new wallet has; add or replace nodes",
+// errAlone reports a wallet that cannot be compared or opened by the word of one node.
+var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a wallet has paid; add or replace nodes",
 	chain.ErrUnavailable)
 
 // open creates the records of new wallets. If one of them has paid before, or may have, it returns an error, and opens

@@ -146,7 +146,7 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 }
 
 // TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise that,
-// nor its ceiling.
+// nor its ceiling, nor have the tables count as compared with the chain.
 func TestOneNodeAnswersAlone(t *testing.T) {
 	for balance, want := range map[uint64]token.Amount{1 << 61: funds.Balance.Sub(token.Units(100)), 50: token.Units(50)} {
 		w := newWorld(t, nil)
@@ -159,6 +159,16 @@ func TestOneNodeAnswersAlone(t *testing.T) {
 		must.Get(w.round())(t)
 		if r := w.record(); r.Balance != want || r.Gas != funds.Gas.Sub(token.Units(210)) || r.Ceiling != 64 {
 			t.Errorf("%d coins: the wallet may spend %s and %s wei below %d", balance, r.Balance, r.Gas, r.Ceiling)
+		}
+	}
+	for nodes := range 2 {
+		w := newWorld(t, nil)
+		w.three(bad{})
+		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", deaf: true}, bad{Node: w.peer, name: "c", deaf: nodes == 0},
+			bad{Node: w, name: "b"}}
+		_, err := w.settler.Run(t.Context(), "run")
+		if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); err != nil || known.At.IsZero() != (nodes == 0) {
+			t.Errorf("%d beside it: the tables were compared at %s, %v", nodes, known.At, err)
 		}
 	}
 }

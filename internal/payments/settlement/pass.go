@@ -175,7 +175,7 @@ func (p *pass) steps(ctx context.Context) error {
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
-	if p.compared = true; !p.registered.Opened {
+	if p.compared = !p.Nodes.Alone(len(views)); !p.registered.Opened {
 		return reservationErr
 	}
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))

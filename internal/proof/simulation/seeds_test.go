@@ -100,10 +100,12 @@ func TestSeeds(t *testing.T) {
 
 // TestSeedsThatFailed replays the seeds that have found a fault beyond the range of TestSeeds: silence taken for a
 // blocked wallet, bumps that cost more than the wallet has, also by a node that stands still beside one that lies, a
-// balance of a fork promised again, and an oracle that judged a transfer by the gas of an attempt that the tables had lost.
+// balance of a fork promised again, a chain that one node alone compared, and an oracle that judged a transfer by the gas
+// of an attempt that the tables had lost.
 func TestSeedsThatFailed(t *testing.T) {
 	defer func(share uint64) { *byzantine = share }(*byzantine)
-	for s, share := range map[uint64]uint64{465176: 0, 597881: 0, 100045933: 0, 200071164: 0, 8500008720: 25, 9500002398: 100} {
+	for s, share := range map[uint64]uint64{465176: 0, 597881: 0, 100045933: 0, 200071164: 0, 8500008720: 25, 9500002398: 100,
+		9600034827: 100} {
 		*byzantine = share
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)
