@@ -36,10 +36,24 @@ func (b *bus) Put(_ context.Context, ev webhook.Event) error {
 func (b *bus) do(ctx context.Context) (errs error) {
 	d := b.deliverer
 	d.Bus = b
-	for job, ok := b.pop(); ok; job, ok = b.pop() {
-		errs = errors.Join(errs, d.Deliver(ctx, job))
+	for due := b.due(); len(due) > 0; due = b.due() {
+		for _, job := range due {
+			errs = errors.Join(errs, d.Deliver(ctx, job))
+		}
 	}
 	return errs
+}
+
+// due removes and returns the jobs whose time has come.
+func (b *bus) due() (texts []string) {
+	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
+		due := !j.at.After(b.clock)
+		if due {
+			texts = append(texts, j.text)
+		}
+		return due
+	})
+	return texts
 }
 
 // TestABusThatIsDown for an hour, with four payments a second: each event reaches it at least once, soon after the hour;
