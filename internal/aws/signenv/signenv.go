@@ -23,8 +23,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Keys returns the keys of wallets, each of which is in KMS or in a secret whose name is the prefix WALLET_SECRETS
-// and the wallet's address. A secret is read when its wallet is first to sign, and kept for secrets.KeepFor.
+// Keys returns the keys of wallets. Each key is in KMS, or in a secret named by the prefix WALLET_SECRETS and the
+// wallet's address. A secret is read when its wallet is first to sign, and kept for secrets.KeepFor.
 func Keys(env tableenv.Env) *keyring.Ring {
 	prefix := env.String("WALLET_SECRETS")
 	inKMS := sync.OnceValue(func() kms.Keys { return kms.Open(env.AWS) }) // costs nothing where no key is there

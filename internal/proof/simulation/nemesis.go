@@ -151,8 +151,8 @@ func (n *nemesis) strike() {
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
 
-// forget takes the tables of two rails back unnoticed, once every transaction of theirs is so deep that every node has it,
-// also one that lags. So only a comparison can show that a payment is lost.
+// forget restores the tables of two rails unnoticed, once every node, even one that lags, has each of their transactions.
+// So only a comparison can show that a payment is lost.
 func (n *nemesis) forget() {
 	c := n.cluster
 	if !n.quiet || n.ended() || n.reduction.Without[unnoticed] || c.losses == 2 || c.accepted || n.where.IntN(5) > 0 || c.model.flying(8) ||
