@@ -276,7 +276,11 @@ func TestPayBatchesStops(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 			return true
 		})
-		file, all := salaries(rows...), []string{"--yes", "--patience=1s", "--batch"}
+		patience := "--patience=1s" // of a case that ends without an answer
+		if len(paid) > 0 && !strings.Contains(want, "unknown") {
+			patience = "--patience=1m" // a busy machine's stack may say that nothing was started; try again
+		}
+		file, all := salaries(rows...), []string{"--yes", patience, "--batch"}
 		switch {
 		case flags == "single":
 			all = all[:2]
