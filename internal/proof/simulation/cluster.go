@@ -182,7 +182,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.store = &interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
-		if call.Op == "Reserve" {
+		if call.Op == "Reserve" && ctx.Err() == nil { // a request that is over asks in vain
 			id, _, _ := strings.Cut(call.Args, " ")
 			c.oracle.Releasing(payment.ID(id), scheduler.ActorOf(ctx))
 		}
