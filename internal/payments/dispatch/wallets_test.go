@@ -276,6 +276,9 @@ func TestOneNodeCountsMore(t *testing.T) {
 			t.Errorf("alone, %t, it raises the ceiling to %d", p.bad.alone, w.Ceiling)
 		}
 	}
+	p = start(t, p.Tables, script{})
+	p.keys, p.bad = p.keys[:1], badNode{Node: p, alone: true}
+	p.ask("after a start").is("alone, it compares nothing", dispatch.ErrUnavailable).without("Reserve#1")
 }
 
 // TestColdProcess: where a run of check-receipts has compared 500 wallets lately, the first payment of a process

@@ -224,6 +224,31 @@ func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
 	}
 }
 
+// A shower shows nonce 1, once another process has given it out.
+type shower struct {
+	bad
+	give func()
+}
+
+func (s shower) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	if s.shown = nonce == 1; s.shown {
+		s.give()
+	}
+	return s.bad.TxAtNonce(ctx, w, nonce, final)
+}
+
+// TestOneNodeShowsOurOwn: the payment that a node shows for its count was made since the round read the record.
+func TestOneNodeShowsOurOwn(t *testing.T) {
+	w := newWorld(t, nil)
+	w.paid(w.commit("a", minute), chain.Hash{1})
+	w.second()
+	liar := bad{Node: w.peer, name: "bad", shown: true, account: func(a *chain.Account) { a.Mined = 3 }}
+	w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, shower{liar, func() { w.commit("b", minute) }}, bad{Node: w.peer, name: "c"}}
+	if got := must.Get(w.round())(t); got.Suspect > 0 || w.record().Paused != "" || w.record().NextNonce != 2 {
+		t.Errorf("%+v, %+v", got, w.record())
+	}
+}
+
 // TestOneNodeCallsTheWalletEmpty: a wallet is paused for lack of gas only if no node holds its
 // bytes and enough nodes say so.
 func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
