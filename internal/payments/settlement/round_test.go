@@ -351,6 +351,14 @@ func TestReasonsStay(t *testing.T) {
 	lost := func(*world) error { return store.ErrChanged }
 	ahead := func(w *world) { w.mined = 2 }
 	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+	torn := func(w *world) { // the copy has the transaction of a payment, and not that the payment is signed
+		p, image := w.reserve("a", minute), w.Tables.Image()
+		tx := store.PendingTxOf(w.unreleased(p, minute))
+		w.Tables.Restore(image)
+		w.Must(w.Tables.Release(context.Background(), p.ID, tx))
+		w.Must(w.Tables.PutNoop(context.Background(), tx))
+		w.mined, w.atNonce = 1, nothing // a recovery that was lost too used the nonce up
+	}
 	const suspect, two, retired = wallet.Suspicion, wallet.Suspicion + ": 2", wallet.RetiredReason
 	changes := script{"Wallet#1": pause(suspect), "Repause#1": lost, "Repause#2": lost, "Repause#3": lost}
 	for name, test := range map[string]struct {
@@ -365,6 +373,7 @@ func TestReasonsStay(t *testing.T) {
 		"a suspicion, and it is retired":      {ahead, script{"Wallet#1": pause(retired)}, "", retired, 0, 0},
 		"a stranger's nonce of a suspect":     {used, script{"Wallet#1": pause(suspect)}, suspect, "nonce 0", 1, 0},
 		"a stranger's nonce, and it changes":  {used, changes, suspect, "nonce 0", 3, 1},
+		"a no-op's nonce, in a torn copy":     {torn, script{"Wallet#1": pause(suspect)}, suspect, "", 0, 0},
 		"a stranger's nonce, a bad record":    {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0", 0, 1},
 	} {
 		w := newWorld(t, test.script)

@@ -180,11 +180,12 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 
 // lostAttempt makes the transaction that used a payment's nonce one of its attempts, if it makes the same call:
 // restored tables have lost a bump. A no-op is taken too if the wallet is suspect, the nonce is below NoopsBelow, or the
-// payment is older than the series of runs. The next round settles the payment. lostAttempt also reports true while no
-// node gives the transaction: it may be such an attempt.
+// payment is older than the series of runs. The next round settles the payment, but recovery one that a torn copy has
+// unsigned. lostAttempt also reports true while no node gives the transaction: it may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
-	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed {
+	unsigned := len(stored.Hashes()) == 0 // in a torn copy
+	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed && !unsigned {
 		return own, err // a torn copy has it in the payment alone
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
@@ -192,9 +193,12 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 		return true, err
 	}
 	again := stored.Bump
+	noop := mined[0].Noop() && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow || s.Since.Before(p.since))
 	switch {
+	case unsigned:
+		return noop, nil
 	case mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value && mined[0].Data == string(stored.Tx.Data):
-	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow || s.Since.Before(p.since)) && mined[0].Noop():
+	case noop:
 		again = stored.Cancel
 	default:
 		return false, nil
