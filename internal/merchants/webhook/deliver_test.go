@@ -143,6 +143,11 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 					w.clock = w.now().Add(time.Second)
 				}
 				test.end(w, e)
+				if failed > 0 { // the first attempt stores the delivery
+					if d := w.newest(e); d.Status != webhook.Cancelled || !d.NextAttemptAt.IsZero() {
+						t.Errorf("at once its log shows it %s, with an attempt at %v", d.Status, d.NextAttemptAt)
+					}
+				}
 				w.drain()
 				w.has(failed, 0)
 				w.logged(e, webhook.Cancelled, failed)

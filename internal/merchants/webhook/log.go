@@ -31,8 +31,8 @@ const pageLook = 200
 
 // Page returns an endpoint's deliveries, newest first and without their bodies: those behind the delivery after, "" for
 // the newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its end. A page may
-// be short, or empty, before the end. A deleted endpoint still has its log. ErrNotFound if the owner never had one of
-// that id.
+// be short, or empty, before the end. A deleted endpoint still has its log. What waits for an endpoint that is not
+// enabled is Cancelled. ErrNotFound if the owner never had an endpoint of that id.
 func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string,
 	limit int) (page []Delivery, next string, err error) {
 	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
@@ -48,14 +48,21 @@ func (l *Log) page(ctx context.Context, o Owner, endpoint string, status Deliver
 		ms, _ := strconv.ParseInt(fmt.Sprintf("%.12s", strings.TrimPrefix(after, deliveryPrefix)), 16, 64)
 		to = time.UnixMilli(ms + 1)
 	}
+	e, err := known(ctx, l.store, o, endpoint)
+	if err != nil {
+		return nil, "", err
+	}
 	for {
-		read, err := l.between(ctx, o, endpoint, from, to, look)
+		read, err := l.store.Deliveries(ctx, o, endpoint, from, to, look)
 		if err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
 		}
 		for _, d := range read {
 			if after != "" && d.Delivery >= after {
 				continue
+			}
+			if e.Status != Enabled && d.Status == Pending {
+				d.Status, d.NextAttemptAt = Cancelled, time.Time{} // stored when its job comes
 			}
 			if len(page) == limit {
 				return page, next, nil
@@ -72,18 +79,6 @@ func (l *Log) page(ctx context.Context, o Owner, endpoint string, status Deliver
 		}
 		look *= 2 // more than look were created within the millisecond of after
 	}
-}
-
-// between returns the newest deliveries of a time span, from inclusive. A zero time is no bound.
-func (l *Log) between(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
-	if _, err := known(ctx, l.store, o, endpoint); err != nil {
-		return nil, err
-	}
-	ds, err := l.store.Deliveries(ctx, o, endpoint, from, to, limit)
-	if err != nil {
-		return nil, fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
-	}
-	return ds, nil
 }
 
 // A search for failures reads deliveries created up to longestTry before they ended, FailedLook of them at most.
