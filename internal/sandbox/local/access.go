@@ -51,7 +51,7 @@ func (all rails) of(c token.Coin) *rail {
 // chain and token.
 func (s *process) open(ctx context.Context, n int, config stack.Config) (err error) {
 	r := &rail{Config: config, urls: s.RPC}
-	s.rails = append(s.rails, r)
+	s.rails, s.hinted = append(s.rails, r), append(s.hinted, make(chan struct{}, 1))
 	var contract token.Address
 	var texts []string
 	if file := s.WalletFile; len(s.RPC) > 0 {
@@ -158,23 +158,19 @@ func (v *vault) keyed() map[token.Address]token.Coin {
 	return maps.Clone(v.rails)
 }
 
-// host returns the address of a node without parts that may be a provider's key: /sandbox needs no key of ours.
-func host(node string) string {
-	at, err := url.Parse(node)
-	if err != nil {
-		return ""
-	}
-	return (&url.URL{Scheme: at.Scheme, Host: at.Host}).String()
-}
-
 // facts describes the chain, with the balances of its wallets. It lists no magic
 // recipients of an outside chain, where they are ordinary addresses; there is no other rail then.
 func (r *rail) facts(ctx context.Context, keys *vault) (devnet.Facts, error) {
 	if r.embedded != nil {
 		return r.embedded.Facts(ctx)
 	}
+	node, err := url.Parse(r.urls[0])
+	if err != nil {
+		return devnet.Facts{}, err
+	}
+	public := url.URL{Scheme: node.Scheme, Host: node.Host} // the rest may be a provider's key
 	facts := devnet.Facts{
-		AssetFacts: devnet.AssetFacts{RPCURL: host(r.urls[0]), ChainID: r.ChainID, Recipients: []devnet.Recipient{},
+		AssetFacts: devnet.AssetFacts{RPCURL: public.String(), ChainID: r.ChainID, Recipients: []devnet.Recipient{},
 			Token: devnet.TokenFacts{Address: r.Token.Contract, Symbol: r.Token.Symbol, Decimals: r.Token.Decimals}},
 		BlockTimeSeconds: r.BlockTime.Seconds(),
 	}

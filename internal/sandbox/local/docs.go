@@ -86,14 +86,13 @@ func explorer(recipients []devnet.Recipient, key string) ([]byte, error) {
 }
 
 func asset(name string) ([]byte, error) {
-	f, err := static.FS.Open(name)
+	packed, err := static.FS.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	packed, err := gzip.NewReader(f)
+	text, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(packed)
+	return io.ReadAll(text)
 }

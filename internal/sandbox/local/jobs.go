@@ -130,27 +130,30 @@ const (
 	settlerName = "local"
 )
 
-// hints starts a check-receipts run soon. It holds one hint, which stands for any number of them.
-type hints chan struct{}
+// hints starts a check-receipts run of each rail soon. A channel holds one hint, which stands for any number of them.
+type hints []chan struct{}
 
 func (h hints) Hint(context.Context) error {
-	select {
-	case h <- struct{}{}:
-	default:
+	for _, rail := range h {
+		select {
+		case rail <- struct{}{}:
+		default:
+		}
 	}
 	return nil
 }
 
-func settleLoop(ctx context.Context, settler *settlement.Rails, hinted hints, log *slog.Logger) {
+// settleLoop settles one rail: a payment that stays pending on another rail keeps a run busy, and would hold it up.
+func settleLoop(ctx context.Context, settler *settlement.Settler, hinted <-chan struct{}) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		run, cancel := context.WithTimeout(ctx, settleRun)
 		if _, err := settler.Run(run, settlerName); err != nil && ctx.Err() == nil {
-			log.Warn("settling", "err", err)
+			settler.Log.Warn("settling", "err", err)
 		}
 		if _, err := settler.Refill(run); err != nil && ctx.Err() == nil {
-			log.Warn("refilling", "err", err)
+			settler.Log.Warn("refilling", "err", err)
 		}
 		cancel()
 		select {

@@ -42,9 +42,9 @@ type process struct {
 	tables  *tables
 	handler http.Handler
 
-	jobs    *jobs
-	hinted  hints
-	settler *settlement.Rails
+	jobs     *jobs
+	hinted   hints
+	settlers []*settlement.Settler // of the rails, in their order
 
 	proposals *dispatch.Proposals
 	quit      context.CancelFunc
@@ -57,7 +57,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log),
+	s := &process{Settings: flags, log: log, url: url, jobs: newJobs(log),
 		keys: &vault{held: map[token.Address]keyring.Key{}, rails: map[token.Address]token.Coin{}}}
 	if s.servesPage() {
 		s.page = sandbox.New(time.Now, log)
@@ -147,9 +147,15 @@ func (s *process) assemble(ctx context.Context) (err error) {
 	}
 	nodes := func(c stack.Config) chain.Provider { return s.rails.of(c.Coin()).nodes }
 	payer := dispatch.NewRails(dispatch.Wiring{Config: s.config, Nodes: nodes}, paying)
-	s.settler = settlement.NewRails(settlement.Wiring{Config: s.config, Nodes: nodes,
-		Refiller: func(ctx context.Context, c token.Coin) (settlement.Refiller, error) { return payer.Of(ctx, c) },
-	}, settling)
+	for i, r := range s.rails {
+		of, config := settling, r.Config
+		config.Further = i > 0
+		of.Nodes, of.Log = r.nodes, s.log.With("rail", r.Coin().String())
+		if of.Refiller, err = payer.Of(ctx, r.Coin()); err != nil {
+			return err
+		}
+		s.settlers = append(s.settlers, settlement.New(config, of))
+	}
 	s.proposals = &dispatch.Proposals{Rails: payer, Events: events, Terms: s.tables.keys.Terms, Explain: httpapi.Explain}
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	if s.handler, err = s.routes(payer, keys, book, events, deliveries, sender); err != nil {
@@ -290,7 +296,9 @@ func (s *process) parts() deployed.Local {
 func (s *process) start() {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quit = quit
-	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
+	for i, settler := range s.settlers {
+		s.wg.Go(func() { settleLoop(ctx, settler, s.hinted[i]) })
+	}
 	s.wg.Go(func() { releaseLoop(ctx, s.proposals, s.log) })
 }
 

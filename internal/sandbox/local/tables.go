@@ -32,9 +32,6 @@ type tables struct {
 	webhooks webhook.Store
 }
 
-// tableTimeout bounds one request to DynamoDB: the SDK sets no bound.
-const tableTimeout = 5 * time.Second
-
 var localTables = schema.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
 // openTables returns stores in memory, or in DynamoDB at url, whose tables it
@@ -48,7 +45,7 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "remit", SecretAccessKey: "remit"}, nil
 		}),
-		HTTPClient: awshttp.NewBuildableClient().WithTimeout(tableTimeout),
+		HTTPClient: awshttp.NewBuildableClient().WithTimeout(5 * time.Second), // the SDK sets no bound
 	})
 	var err error
 	if fresh {
@@ -67,11 +64,7 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 	}, nil
 }
 
-// errBehind reports tables that were kept while the embedded chain was not.
-var errBehind = errors.New("the tables know payments of an embedded chain that is gone; " +
-	"add --fresh to delete them, or keep a chain with remit chain and name it with --rpc")
-
-// fit returns an error if no payment could be made from the tables: errBehind if a wallet
+// fit returns an error if no payment could be made from the tables, as when a wallet
 // of theirs has paid on another run's embedded chain, which starts empty with each process.
 func (t *tables) fit(ctx context.Context, on rails) error {
 	rules, err := t.payments.Rules(ctx)
@@ -86,7 +79,8 @@ func (t *tables) fit(ctx context.Context, on rails) error {
 	for _, r := range on {
 		wallets, err := t.payments.Wallets(ctx, r.Coin())
 		if err == nil && r.embedded != nil && len(wallets.Working(true)) > 0 {
-			err = errBehind
+			err = errors.New("the tables know payments of an embedded chain that is gone; " +
+				"add --fresh to delete them, or keep a chain with remit chain and name it with --rpc")
 		}
 		if err != nil {
 			return err
