@@ -18,8 +18,6 @@ import (
 // APIKeys keeps API keys and address books in the table ApiKeys.
 type APIKeys struct{ table }
 
-var _ apikey.Store = (*APIKeys)(nil)
-
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
 
@@ -161,7 +159,6 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
 }
 
-// Named implements apikey.Store with two strongly consistent reads.
 func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
 	named, err := get(ctx, s.table, hashKey(idPrefix+id), "the id "+id, apikey.ErrNotFound, func(item attributes) (it idItem, err error) {
 		r := read(item, &it)
@@ -186,7 +183,6 @@ func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[a
 	})
 }
 
-// List implements apikey.Store from the merchant index.
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
 	keys, err := all(s.ofMerchant(ctx, merchantID), decodeAPIKey)
 	slices.SortStableFunc(keys, apikey.NewestFirst)

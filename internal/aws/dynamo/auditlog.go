@@ -8,8 +8,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-var _ store.AuditLog = (*Payments)(nil)
-
 // AuditPartition is the partition of the audit log. Commands are few: one partition and one query do.
 const AuditPartition = "audit"
 

@@ -107,7 +107,6 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
 }
 
-// Charged implements store.DailyLimits with one read.
 func (s *Payments) Charged(ctx context.Context, merchant, mode, key string, at time.Time) (token.Amount, uint64, error) {
 	day, err := get(ctx, s.table, spendKey(merchant, mode, at), "the day of "+merchant, nil,
 		func(item attributes) (attributes, error) { return item, nil })

@@ -24,7 +24,6 @@ func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
 	return s.make(ctx, create(encodeDelivery(d)), nil, "putting "+d.Delivery)
 }
 
-// Load implements webhook.DeliveryStore with one batch of two items.
 func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	e := webhook.Endpoint{Owner: r.Owner, ID: r.Endpoint, Status: webhook.Deleted}
 	var d webhook.Delivery
@@ -96,7 +95,6 @@ func unrecorded(item attributes, d webhook.Delivery) (webhook.Delivery, error) {
 	return stored, webhook.ErrConflict
 }
 
-// Deliveries implements webhook.DeliveryStore: ids sort by time.
 func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery,
 	error) {
 	list := []webhook.Delivery{}

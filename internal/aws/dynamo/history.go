@@ -213,7 +213,6 @@ func positionOf(item attributes) (store.Position, error) {
 	return store.Position{CreatedAt: createdAt, ID: payment.ID(id)}, err
 }
 
-// Entries implements store.Books with a scan of the table, strongly consistent.
 func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 	items := s.scan(ctx, "begins_with(pk, :payment) OR begins_with(pk, :tx) AND attribute_not_exists(payment_id)",
 		attributes{":payment": text(paymentPrefix), ":tx": text(txPrefix)})

@@ -21,8 +21,6 @@ import (
 // older binary must not erase the attributes that a newer one has added.
 type Payments struct{ table }
 
-var _ store.Store = (*Payments)(nil)
-
 // NewPayments returns the store kept in the table of that name.
 func NewPayments(db *dynamodb.Client, name string) *Payments { return &Payments{table{db, name}} }
 
@@ -48,7 +46,6 @@ func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment,
 	return get(ctx, s.table, paymentKey(id), string(id), store.ErrNotFound, decodePayment)
 }
 
-// PaymentByHash implements store.Payments with two reads.
 func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
 	id, err := get(ctx, s.table, txKey(hash.String()), hash.String(), store.ErrNotFound, decodeHash)
 	if err != nil {
@@ -99,7 +96,6 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.transact(ctx, "adopting "+string(p.ID), append([]write{{c, is(store.ErrChanged)}}, putReference(p)...)...)
 }
 
-// Redact implements store.Payments with one transaction: the payment, and its place among those of its reference.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	redacted := []write{{change{fits: store.FitsPayment(p), key: paymentKey(p.ID),
 		set:  pick(encodePayment(p), "event_body", "reference", "metadata", "references"),

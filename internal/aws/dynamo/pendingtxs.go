@@ -34,7 +34,6 @@ func putReference(p payment.Payment) []write {
 	return []write{{change{item: referenceKey(p)}, nil}}
 }
 
-// AddAttempt implements store.PendingTxs with one transaction: the payment, its pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
@@ -49,7 +48,6 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	return s.transact(ctx, "adding an attempt to "+string(p.ID), write{c, is(store.ErrChanged)}, bumpPendingTx(tx), putHash(tx.Hash(), p.ID))
 }
 
-// PutNoop implements store.PendingTxs with one transaction: the pending transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 	if err := store.FitsTx(tx); err != nil {
 		return err
@@ -58,7 +56,6 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 		write{create(encodePendingTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), tx.Payment))
 }
 
-// BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce), bumpPendingTx(tx), putHash(tx.Hash(), tx.Payment))
 }
@@ -84,7 +81,6 @@ func bumpPendingTx(tx wallet.PendingTx) write {
 	}, is(store.ErrChanged)}
 }
 
-// PendingTxs implements store.PendingTxs with one query, strongly consistent.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	txs = []wallet.PendingTx{}
 	reading := "reading the pending transactions of " + id.Address.String()

@@ -94,7 +94,6 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 	return s.transact(ctx, "amending the proposal of "+string(to.Payment.ID), writes...)
 }
 
-// Due implements store.Proposals with one query of the index.
 func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []store.DueProposal, err error) {
 	for item, err := range s.query(ctx, "reading the due proposals", &dynamodb.QueryInput{
 		IndexName: aws.String(indexMerchant), KeyConditionExpression: aws.String("list_pk = :due AND list_sk <= :now"),
@@ -112,7 +111,6 @@ func (s *Payments) Due(ctx context.Context, now time.Time, limit int) (due []sto
 	return due, nil
 }
 
-// ListProposals implements store.Proposals as List lists payments, from one partition.
 func (s *Payments) ListProposals(ctx context.Context, f store.ProposalFilter) (page []proposal.Proposal, next store.Position, err error) {
 	limit, values := pageLimit(f.Limit), attributes{}
 	var filter []string

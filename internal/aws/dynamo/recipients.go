@@ -13,8 +13,6 @@ import (
 // Address books are kept in the table ApiKeys: like a key's grant an entry says what a key may do, and send-payment
 // needs no right to a table of secrets to read it. The merchant index has a list for each address book, newest first.
 
-var _ recipient.Store = (*APIKeys)(nil)
-
 type entryItem struct {
 	KeyHash   string `dynamodbav:"key_hash"`    // recipient#<mode>#<merchant>#<address>
 	Book      string `dynamodbav:"merchant_id"` // recipients#<mode>#<merchant>: its list in the merchant index
@@ -64,7 +62,6 @@ func (s *APIKeys) Entry(ctx context.Context, merchant, mode string, a token.Addr
 	return get(ctx, s.table, entryKey(merchant, mode, a), "an entry", recipient.ErrNotFound, decodeEntry(merchant, mode))
 }
 
-// Entries implements recipient.Store from the merchant index.
 func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
 	more bool, err error) {
 	in := &dynamodb.QueryInput{

@@ -15,8 +15,6 @@ import (
 // Webhooks is the webhook.Store in the table Webhooks. Only Due reads an index; other reads are strongly consistent.
 type Webhooks struct{ table }
 
-var _ webhook.Store = (*Webhooks)(nil)
-
 // NewWebhooks returns the webhooks kept in the table of that name.
 func NewWebhooks(db *dynamodb.Client, name string) *Webhooks { return &Webhooks{table{db, name}} }
 
@@ -35,7 +33,6 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 		}, is(webhook.ErrLimit)})
 }
 
-// Endpoints implements webhook.EndpointStore with one query of one page.
 func (s *Webhooks) Endpoints(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
 	prefix := endpointPrefix + o.Mode + "#"
 	list, err := all(s.partition(ctx, "querying the webhooks of "+o.Merchant, o.Merchant, prefix, prefix+"~"), decodeEndpoint)
