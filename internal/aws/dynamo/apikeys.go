@@ -69,7 +69,7 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 			return apikey.ErrLimit
 		}
 		issued := change{item: encode(next), when: "attribute_not_exists(key_hash) OR revision = :seen",
-			values: attributes{":seen": number(it.Revision)}}
+			values: args{":seen": it.Revision}}
 		err = s.transact(ctx, "issuing "+k.ID, append(putNew(k), write{issued, is(errOvertaken)})...)
 		if !errors.Is(err, errOvertaken) {
 			return err
@@ -146,13 +146,13 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
 	return s.make(ctx, change{item: encode(termsItem{termsPrefix + merchantID, to.Text()}), when: condition,
-		values: attributes{":from": text(from.Text()), ":to": text(to.Text())}}, apikey.ErrTerms, "storing the terms of "+merchantID)
+		values: args{":from": from.Text(), ":to": to.Text()}}, apikey.ErrTerms, "storing the terms of "+merchantID)
 }
 
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	_, err := s.apply(ctx, change{key: apiKeyKey(hash), set: attributes{"last_used_at": text(instant(at))},
+	_, err := s.apply(ctx, change{key: apiKeyKey(hash), set: args{"last_used_at": at},
 		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
-		values: attributes{":since": text(instant(since))}})
+		values: args{":since": since}})
 	if stale, ok := refused(err); ok && stale == nil {
 		return apikey.ErrNotFound
 	}
@@ -195,9 +195,9 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
 	puts := putNew(successor)
-	own := change{key: apiKeyKey(hash), still: attributes{attrMerchantID: text(merchantID)}}
+	own := change{key: apiKeyKey(hash), still: args{attrMerchantID: merchantID}}
 	ended, earlier := own, false
-	ended.set, ended.values = attributes{"expires_at": text(instant(at))}, attributes{":at": text(instant(at))}
+	ended.set, ended.values = args{"expires_at": at}, args{":at": at}
 	ended.when = "attribute_not_exists(expires_at) OR expires_at > :at"
 	err := s.transact(ctx, doing, append([]write{{ended, func(old attributes) error {
 		earlier = textOf(old, attrMerchantID) == merchantID
@@ -210,8 +210,8 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 }
 
 func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
-	item, err := s.apply(ctx, change{key: apiKeyKey(hash), still: attributes{attrMerchantID: text(merchantID)},
-		do: "SET revoked_at = if_not_exists(revoked_at, :at)", values: attributes{":at": text(instant(at))},
+	item, err := s.apply(ctx, change{key: apiKeyKey(hash), still: args{attrMerchantID: merchantID},
+		do: "SET revoked_at = if_not_exists(revoked_at, :at)", values: args{":at": at},
 		returns: types.ReturnValueAllNew})
 	if err != nil {
 		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
@@ -234,9 +234,9 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 			continue
 		}
 		at := text(instant(end.at))
-		_, err := s.apply(ctx, change{key: apiKeyKey(k.Hash), set: attributes{end.attribute: at},
+		_, err := s.apply(ctx, change{key: apiKeyKey(k.Hash), set: args{end.attribute: at},
 			when:  "attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)",
-			names: map[string]string{"#end": end.attribute}, values: attributes{":at": at}})
+			names: map[string]string{"#end": end.attribute}, values: args{":at": at}})
 		if stored, ok := refused(err); ok && stored == nil {
 			return apikey.ErrNotFound
 		}

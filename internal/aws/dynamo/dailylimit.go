@@ -29,47 +29,34 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	if err := fit(c); err != nil {
 		return err
 	}
-	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
-	var conditions []string
-	names := map[string]string{}
-	values := attributes{":zero": number(0), ":expiry": number(uint64(c.At.Add(spendKept).Unix()))}
-	add := func(i int, kind, name, amount string) {
-		a, room := fmt.Sprint("#", kind, i), fmt.Sprint(":", kind, i)
-		names[a] = name
-		set = append(set, fmt.Sprintf("%s = if_not_exists(%[1]s, :zero) + %s", a, amount))
-		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", a, room))
+	set, conditions := []string{"#ttl = if_not_exists(#ttl, :expiry)"}, []string{}
+	day := change{key: spendKey(c.Merchant, c.Mode, c.At), names: map[string]string{},
+		values: args{":zero": 0, ":expiry": c.At.Add(spendKept).Unix()}}
+	for i, sum := range sums(c) {
+		if !sum.fits {
+			return store.ErrDailyLimit
+		}
+		day.names[fmt.Sprint("#sum", i)], day.values[fmt.Sprint(":charge", i)] = sum.name, sum.charge
+		day.values[fmt.Sprint(":room", i)] = sum.room
+		set = append(set, fmt.Sprintf("#sum%d = if_not_exists(#sum%[1]d, :zero) + :charge%[1]d", i))
+		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(#sum%d) OR #sum%[1]d <= :room%[1]d)", i))
 	}
 	key := ""
-	for i, l := range c.Limits {
+	for _, l := range c.Limits {
 		if l.OfKey() {
 			key = l.Key
 		}
-		if !l.Amount.IsZero() {
-			most := wallet.Spendable(l.Amount)
-			if most.Less(c.Amount) {
-				return store.ErrDailyLimit
-			}
-			add(i, "spent", spentAttr(l.Key), ":amount")
-			values[":amount"], values[fmt.Sprint(":spent", i)] = units(c.Amount), units(most.Sub(c.Amount))
-		}
-		if l.Count > 0 {
-			if l.Count < c.Count {
-				return store.ErrDailyLimit
-			}
-			add(i, "count", countAttr(l.Key), ":count")
-			values[":count"], values[fmt.Sprint(":count", i)] = number(c.Count), number(l.Count-c.Count)
-		}
 	}
-	do := "SET " + strings.Join(set, ", ")
+	day.do = "SET " + strings.Join(set, ", ")
 	if key != "" {
-		do += " ADD #keys :keys"
-		values[":keys"], values[":key"], values[":most"] = textSet(key), text(key), number(store.MaxDayKeys)
+		day.do += " ADD #keys :keys"
+		day.values[":keys"], day.values[":key"], day.values[":most"] = textSet(key), key, store.MaxDayKeys
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
-	_, err := s.apply(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: do,
-		when: strings.Join(conditions, " AND "), names: names, values: values})
-	if day, ok := refused(err); ok {
-		there, _ := day["keys"].(*types.AttributeValueMemberSS)
+	day.when = strings.Join(conditions, " AND ")
+	_, err := s.apply(ctx, day)
+	if stored, ok := refused(err); ok {
+		there, _ := stored["keys"].(*types.AttributeValueMemberSS)
 		if key != "" && there != nil && len(there.Value) >= store.MaxDayKeys && !slices.Contains(there.Value, key) {
 			return store.ErrDayKeys
 		}
@@ -83,28 +70,40 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 		return err
 	}
 	var set, conditions []string
-	names, values := map[string]string{}, attributes{}
-	take := func(a, name, amount string) {
-		names[a] = name
-		set = append(set, fmt.Sprintf("%s = %[1]s - %s", a, amount))
-		conditions = append(conditions, fmt.Sprintf("%s >= %s", a, amount))
+	day := change{key: spendKey(c.Merchant, c.Mode, c.At), names: map[string]string{}, values: args{}}
+	for i, sum := range sums(c) {
+		if sum.charge == nil {
+			return nil // no such charge was ever taken
+		}
+		day.names[fmt.Sprint("#sum", i)], day.values[fmt.Sprint(":charge", i)] = sum.name, sum.charge
+		set = append(set, fmt.Sprintf("#sum%d = #sum%[1]d - :charge%[1]d", i))
+		conditions = append(conditions, fmt.Sprintf("#sum%d >= :charge%[1]d", i))
 	}
-	for i, l := range c.Limits {
-		if !l.Amount.IsZero() {
-			if c.Amount != wallet.Spendable(c.Amount) {
-				return nil // no such charge was ever taken
+	day.do, day.when = "SET "+strings.Join(set, ", "), strings.Join(conditions, " AND ")
+	return s.make(ctx, day, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
+}
+
+// A sum is the attribute of a day's item that counts under one limit.
+type sum struct {
+	name         string
+	charge, room any  // nil: more than a number holds; the most that the sum may be before the charge
+	fits         bool // the charge alone is within the limit
+}
+
+func sums(c store.Charge) (all []sum) {
+	for _, l := range c.Limits {
+		if most := wallet.Spendable(l.Amount); !most.IsZero() {
+			of := sum{spentAttr(l.Key), nil, units(most.Sub(c.Amount)), !most.Less(c.Amount)}
+			if c.Amount == wallet.Spendable(c.Amount) {
+				of.charge = units(c.Amount)
 			}
-			take(fmt.Sprint("#spent", i), spentAttr(l.Key), ":amount")
-			values[":amount"] = units(c.Amount)
+			all = append(all, of)
 		}
 		if l.Count > 0 {
-			take(fmt.Sprint("#count", i), countAttr(l.Key), ":count")
-			values[":count"] = number(c.Count)
+			all = append(all, sum{countAttr(l.Key), c.Count, l.Count - c.Count, l.Count >= c.Count})
 		}
 	}
-	return s.make(ctx, change{key: spendKey(c.Merchant, c.Mode, c.At), do: "SET " + strings.Join(set, ", "),
-		when: strings.Join(conditions, " AND "), names: names, values: values,
-	}, nil, "refunding the day of "+c.Merchant, once) // a charge of another day, or none, stays
+	return all
 }
 
 func (s *Payments) Charged(ctx context.Context, merchant, mode, key string, at time.Time) (token.Amount, uint64, error) {

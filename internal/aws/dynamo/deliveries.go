@@ -56,9 +56,9 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		set:  pick(item, "status", "attempt_count", attrNextAttemptAt, attrShard, "ended_at"),
 		do:   "SET attempts = list_append(if_not_exists(attempts, :none), :added)",
 		when: "attempt_count = :read AND #status = :open",
-		values: attributes{
-			":read": number(uint64(attempts)), ":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])),
-			":none": &types.AttributeValueMemberL{}, ":open": text(webhook.Pending),
+		values: args{
+			":read": attempts, ":added": encodeValue(postItems(d.Attempts[min(attempts, len(d.Attempts)):])),
+			":none": &types.AttributeValueMemberL{}, ":open": webhook.Pending,
 		},
 	}
 	if d.Status == webhook.Delivered {
@@ -187,6 +187,6 @@ func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, o
 
 // Unpark implements webhook.DueStore. It removes the shard, and with it the item from the due index.
 func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
-	return s.make(ctx, change{key: deliveryKey(d.Ref), still: attributes{attrNextAttemptAt: text(instant(d.At))},
-		when: "attribute_exists(#shard)", set: attributes{attrShard: nil}}, nil, "unparking "+d.Delivery)
+	return s.make(ctx, change{key: deliveryKey(d.Ref), still: args{attrNextAttemptAt: d.At},
+		when: "attribute_exists(#shard)", set: args{attrShard: nil}}, nil, "unparking "+d.Delivery)
 }

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -14,9 +13,18 @@ import (
 // encode returns the attributes of an item, a struct of this package. None has a field that cannot be encoded.
 func encode(item any) attributes { return encodeValue(item).(*types.AttributeValueMemberM).Value }
 
-// encodeValue returns an item, or a list or a map in it.
+// args are values of expressions. A time is an instant; an encoded value stays as it is.
+type args = map[string]any
+
+// encodeValue returns an item, or a value in it.
 func encodeValue(v any) types.AttributeValue {
-	encoded, err := attributevalue.Marshal(v)
+	if encoded, ok := v.(types.AttributeValue); ok {
+		return encoded
+	}
+	encoded, err := attributevalue.MarshalWithOptions(v, func(o *attributevalue.EncoderOptions) {
+		o.OmitEmptyTime = true
+		o.EncodeTime = func(t time.Time) (types.AttributeValue, error) { return text(instant(t)), nil }
+	})
 	if err != nil {
 		panic("dynamo: encoding texts, numbers and bytes: " + err.Error())
 	}
@@ -27,28 +35,12 @@ func text[S ~string](s S) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: string(s)}
 }
 
-func boolean(is bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: is} }
-
-func number(n uint64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
-}
-
-// less takes one from a count.
-var less = &types.AttributeValueMemberN{Value: "-1"}
-
-// textOrNone is nil for an empty text, and numberOrNone for zero: of an attribute that is not there.
-func textOrNone[S ~string](s S) types.AttributeValue {
-	if s == "" {
+// orNone is nil, for an attribute that is not there, in place of a zero value.
+func orNone[V comparable](v V) any {
+	if v == *new(V) {
 		return nil
 	}
-	return text(s)
-}
-
-func numberOrNone(n uint64) types.AttributeValue {
-	if n == 0 {
-		return nil
-	}
-	return number(n)
+	return v
 }
 
 // instant returns the text of a time, which keeps nanoseconds, in UTC and at a fixed width, so that the text sorts by

@@ -51,7 +51,7 @@ func putGuard(g store.Guard, p payment.Payment) write {
 	next := g.With(p)
 	c := create(encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()}))
 	if g.Version > 0 {
-		c.still = attributes{"version": number(g.Version)}
+		c.still = args{"version": g.Version}
 	}
 	c.fits = store.FitsGuard(g)
 	return write{c, is(store.ErrChanged)}

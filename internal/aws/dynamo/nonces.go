@@ -29,19 +29,19 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		when: "attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most",
 		names: map[string]string{"#id": string(n.Payment)},
-		values: attributes{
-			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas),
-			":most": number(wallet.MaxInFlight), ":for": text(n.For),
+		values: args{
+			":now": n.At, ":one": 1, ":amount": units(n.Amount), ":gas": units(n.Gas),
+			":most": wallet.MaxInFlight, ":for": n.For,
 		},
 		returns: types.ReturnValueAllNew,
 	}
 	if n.Owner != wallet.Anyone {
-		c.still = attributes{attrAssigned: textOrNone(n.Owner)}
+		c.still = args{attrAssigned: orNone(n.Owner)}
 	}
 	if n.MerchantCap > 0 {
 		c.do += ", in_flight.#m = if_not_exists(in_flight.#m, :zero) + :one"
 		c.when += " AND (in_flight.#m < :cap OR attribute_not_exists(in_flight.#m) AND size(in_flight) < :most)"
-		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, number(0), number(n.MerchantCap)
+		c.names["#m"], c.values[":zero"], c.values[":cap"] = n.Merchant, 0, n.MerchantCap
 	}
 	item, err := s.apply(ctx, c)
 	if old, ok := refused(err); ok {
@@ -74,11 +74,11 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 // Return implements store.Nonces. A caller that repeats it after a lost answer gets ErrChanged.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
 	c := change{
-		still: attributes{"next_nonce": number(nonce + 1), "paused": nil},
+		still: args{"next_nonce": nonce + 1, "paused": nil},
 		do:    "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",
 		when:  "reservations.#id = :nonce AND reserved_at.#id = :at",
 		names: map[string]string{"#id": string(n.Payment)},
-		values: attributes{":nonce": number(nonce), ":at": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount),
+		values: args{":nonce": nonce, ":at": n.At, ":one": 1, ":amount": units(n.Amount),
 			":gas": units(n.Gas)},
 	}
 	if n.MerchantCap > 0 {
@@ -91,25 +91,25 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
 	return s.change(ctx, id, "orphaning a nonce of", change{do: "SET reserved_at.#id = :never", when: "reservations.#id = :nonce",
 		names:  map[string]string{"#id": string(holder)},
-		values: attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))}})
+		values: args{":nonce": nonce, ":never": time.Time{}}})
 }
 
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	return s.make(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
-		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: attributes{":nonce": number(tx.Nonce)}},
+		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: args{":nonce": tx.Nonce}},
 		nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{set: attributes{"nonce_ceiling": number(ceiling)},
-		when: "nonce_ceiling < :ceiling", values: attributes{":ceiling": number(ceiling)}}))
+	return unlessChanged(s.change(ctx, id, "raising the ceiling of", change{set: args{"nonce_ceiling": ceiling},
+		when: "nonce_ceiling < :ceiling", values: args{":ceiling": ceiling}}))
 }
 
 // LowerCeiling implements store.Nonces. An expression has no maximum, so that the two are
 // tried in turn: a nonce that is returned in between leaves the ceiling to the next call.
 func (s *Payments) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	c := change{do: "SET nonce_ceiling = :ceiling", when: "nonce_ceiling > :ceiling AND next_nonce <= :ceiling",
-		values: attributes{":ceiling": number(ceiling)}}
+		values: args{":ceiling": ceiling}}
 	err := s.change(ctx, id, "lowering the ceiling of", c)
 	if errors.Is(err, store.ErrChanged) {
 		c.do, c.when = "SET nonce_ceiling = next_nonce", "next_nonce BETWEEN :ceiling AND nonce_ceiling"

@@ -72,7 +72,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
 		set:    pick(encodePayment(p), "wallet", "chain_id", "memo", "tx_gas", "tx_tip", "tx_cap", "tx_l1_fee", "tx_gas_unit", "revision"),
 		when:   "#state = :prepared AND revision IN (:old, :new)",
-		values: attributes{":prepared": text(payment.Prepared), ":old": text(old), ":new": text(p.Revision)},
+		values: args{":prepared": payment.Prepared, ":old": old, ":new": p.Revision},
 	}, store.ErrChanged, "reassigning "+string(p.ID))
 }
 
@@ -80,7 +80,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 // gets ErrChanged: whether this call or another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return s.make(ctx, change{key: paymentKey(p.ID), gone: true,
-		still: attributes{attrState: text(payment.Prepared), "revision": text(p.Revision), "proposal": nil}},
+		still: args{attrState: payment.Prepared, "revision": p.Revision, "proposal": nil}},
 		store.ErrChanged, "discarding "+string(p.ID))
 }
 
@@ -88,8 +88,8 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		still: attributes{attrMerchantID: text(""), "version": number(uint64(p.Version - 1))},
-		when:  "#state <> :prepared", values: attributes{":prepared": text(payment.Prepared)},
+		still: args{attrMerchantID: "", "version": p.Version - 1},
+		when:  "#state <> :prepared", values: args{":prepared": payment.Prepared},
 		set: pick(listed(p), attrMerchantID, "mode", "idempotency_key", "fingerprint", attrListPK, attrListSK, "version", "reference",
 			"metadata", "references"),
 	}
@@ -99,7 +99,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 	redacted := []write{{change{fits: store.FitsPayment(p), key: paymentKey(p.ID),
 		set:  pick(encodePayment(p), "event_body", "reference", "metadata", "references"),
-		when: "#state IN (:confirmed, :failed)", values: attributes{":confirmed": text(payment.Confirmed), ":failed": text(payment.Failed)},
+		when: "#state IN (:confirmed, :failed)", values: args{":confirmed": payment.Confirmed, ":failed": payment.Failed},
 	}, is(store.ErrChanged)}}
 	switch old, err := s.Payment(ctx, p.ID); {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -111,8 +111,8 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 }
 
 func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error) {
-	item, err := s.apply(ctx, change{key: paymentKey(id), still: attributes{attrState: text(payment.Committed)},
-		do: "SET mined_at = if_not_exists(mined_at, :at)", values: attributes{":at": text(moment(at.Truncate(time.Millisecond)))},
+	item, err := s.apply(ctx, change{key: paymentKey(id), still: args{attrState: payment.Committed},
+		do: "SET mined_at = if_not_exists(mined_at, :at)", values: args{":at": moment(at.Truncate(time.Millisecond))},
 		returns: types.ReturnValueAllNew})
 	if err != nil {
 		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
@@ -123,7 +123,7 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 // Finish implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	c := change{fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		still: attributes{attrState: text(payment.Committed), "version": number(uint64(p.Version - 1))},
+		still: args{attrState: payment.Committed, "version": p.Version - 1},
 		set: pick(encodePayment(p), attrState, "version", "updated_at", "onchain_tx_hash", "block_number", "network_fee", "failure_code",
 			"failure_message", "event_id", "event_type", "event_body")}
 	return s.make(ctx, c, store.ErrChanged, "finishing "+string(p.ID))

@@ -16,7 +16,7 @@ import (
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	c := change{
 		fits: store.FitsPayment(p), key: paymentKey(p.ID),
-		still: attributes{attrState: text(payment.Prepared), "revision": text(p.Revision)},
+		still: args{attrState: payment.Prepared, "revision": p.Revision},
 		set:   pick(listed(p), attrState, "nonce", "tx_hash", "version", "updated_at", attrListPK, attrListSK, "wallet_of"),
 	}
 	c.set["attempts"], c.set["revision"] = encodeAttempt(p.LastAttempt()), nil
@@ -38,9 +38,9 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	c := change{
-		fits: store.FitsPayment(p), key: paymentKey(p.ID), still: attributes{attrState: text(payment.Committed)},
+		fits: store.FitsPayment(p), key: paymentKey(p.ID), still: args{attrState: payment.Committed},
 		do: "SET attempts = list_append(attempts, :attempt)", when: "size(attempts) = :count", // none ever goes
-		values: attributes{":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier)))},
+		values: args{":attempt": encodeAttempt(p.LastAttempt()), ":count": len(earlier)},
 	}
 	if last := len(earlier) - 1; last >= 0 {
 		c.when, c.values[":last"] = c.when+fmt.Sprintf(" AND attempts[%d].#hash = :last", last), text(earlier[last].String())
@@ -74,9 +74,9 @@ func putHash(hash chain.Hash, id payment.ID) write {
 // has exactly the attempts before it, or it too, else it is refused with ErrChanged.
 func bumpPendingTx(tx wallet.PendingTx) write {
 	return write{change{
-		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce), still: attributes{"payment_id": textOrNone(tx.Payment)},
+		fits: store.FitsTx(tx), key: pendingTxKey(tx.ID, tx.Nonce), still: args{"payment_id": orNone(tx.Payment)},
 		when:   "#hashes IN (:earlier, :all)",
-		values: attributes{":earlier": encodeValue(texts(tx.Hashes[:len(tx.Hashes)-1])), ":all": encodeValue(texts(tx.Hashes))},
+		values: args{":earlier": encodeValue(texts(tx.Hashes[:len(tx.Hashes)-1])), ":all": encodeValue(texts(tx.Hashes))},
 		set:    pick(encodePendingTx(tx), "hashes", "raw_bytes", "tip", "fee_cap", "signed_at", "token_held", "gas_held", "has_noop"),
 	}, is(store.ErrChanged)}
 }

@@ -18,10 +18,10 @@ const placesKept = 24 * time.Hour
 func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most int) error {
 	take := change{
 		fits: store.Within("places", most, store.MaxPlaces), key: placesKey(p), do: "ADD held :place",
-		set:  attributes{attrTTL: number(uint64(now.Add(placesKept).Unix()))},
+		set:  args{attrTTL: now.Add(placesKept).Unix()},
 		when: "attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)",
-		values: attributes{
-			":place": textSet(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
+		values: args{
+			":place": textSet(placeName(p)), ":name": placeName(p), ":most": max(0, most),
 		},
 	}
 	_, err := s.apply(ctx, take)
@@ -50,7 +50,7 @@ func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 }
 
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
-	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: attributes{":places": textSet(names...)}},
+	return s.make(ctx, change{key: placesKey(of), do: "DELETE held :places", values: args{":places": textSet(names...)}},
 		nil, "leaving places of "+of.Merchant)
 }
 

@@ -28,13 +28,13 @@ func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, erro
 		}},
 		write{place(p), nil},
 		write{change{key: openKey(p), do: "ADD open_count :one", when: "attribute_not_exists(open_count) OR open_count < :most",
-			values: attributes{":one": number(1), ":most": number(proposal.MaxOpen)}}, is(store.ErrProposals)})
+			values: args{":one": 1, ":most": proposal.MaxOpen}}, is(store.ErrProposals)})
 	return created && err == nil, err
 }
 
 func encodeProposal(p proposal.Proposal) attributes {
 	item := encodePayment(p.Payment)
-	item["proposal"], item["proposal_writes"] = proposalText(p), number(p.Writes)
+	item["proposal"], item["proposal_writes"] = proposalText(p), encodeValue(p.Writes)
 	return item
 }
 
@@ -48,9 +48,9 @@ func proposalText(p proposal.Proposal) types.AttributeValue {
 
 // place writes the place of p in its merchant's list, and in the index as long as something is to be done.
 func place(p proposal.Proposal) change {
-	set := attributes{"status": text(p.Status()), "proposed_by": text(p.By.Key), attrListPK: nil, attrListSK: nil}
+	set := args{"status": p.Status(), "proposed_by": p.By.Key, attrListPK: nil, attrListSK: nil}
 	if next := p.Next(); !next.IsZero() {
-		set[attrListPK], set[attrListSK] = text(duePK), text(listSK(next, string(p.Payment.ID)))
+		set[attrListPK], set[attrListSK] = duePK, listSK(next, string(p.Payment.ID))
 	}
 	return change{key: placeKey(p), set: set}
 }
@@ -75,7 +75,7 @@ func decodeProposal(item attributes) (p proposal.Proposal, err error) {
 // writes them meanwhile.
 func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g store.Guard) error {
 	to.Writes = from.Writes + 1
-	item, c := encodeProposal(to), change{still: attributes{attrState: text(from.Payment.State), "proposal_writes": number(from.Writes)}}
+	item, c := encodeProposal(to), change{still: args{attrState: from.Payment.State, "proposal_writes": from.Writes}}
 	if from.Payment.State.Signed() {
 		c.key, c.set = paymentKey(to.Payment.ID), pick(item, "proposal", "proposal_writes")
 	} else {
@@ -86,7 +86,7 @@ func (s *Payments) Amend(ctx context.Context, from, to proposal.Proposal, g stor
 		writes = append(writes, write{place(to), nil})
 	}
 	if to.Closed && !from.Closed {
-		writes = append(writes, write{change{key: openKey(to), do: "ADD open_count :less", values: attributes{":less": less}}, nil})
+		writes = append(writes, write{change{key: openKey(to), do: "ADD open_count :less", values: args{":less": -1}}, nil})
 	}
 	if g.ID != "" {
 		writes = append(writes, putGuard(g, to.Payment))

@@ -90,12 +90,12 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	if v.Confirmed {
 		it.Confirmed = s.name
 	}
-	current, kept := change{item: encode(it), still: attributes{"version": number(v.Version)}}, change{item: encode(it)}
+	current, kept := change{item: encode(it), still: args{"version": v.Version}}, change{item: encode(it)}
 	maps.Copy(current.item, railKey(i, 0))
 	maps.Copy(kept.item, railKey(i, it.Version))
 	if v.Version == 0 {
 		current.still, current.when = nil, "attribute_not_exists(version) OR NOT attribute_type(version, :number)"
-		current.values = attributes{":number": text("N")}
+		current.values = args{":number": "N"}
 	}
 	writes := []write{{current, is(store.ErrChanged)}, {kept, nil}}
 	if it.Version > settings.Kept {

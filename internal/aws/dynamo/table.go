@@ -130,10 +130,10 @@ type change struct {
 	key        primaryKey
 	item       attributes // put over any other under its key; key, set and do are empty then
 	gone       bool       // the item is deleted; set and do are empty then
-	still, set attributes // nil stands for no such attribute
+	still, set args       // nil stands for no such attribute
 	when, do   string     // a condition and an effect besides
 	names      map[string]string
-	values     attributes        // of when and do
+	values     args              // of when and do
 	fits       error             // why the value is beyond a bound of its store, so that nothing is written
 	returns    types.ReturnValue // the zero value: none
 }
@@ -141,14 +141,14 @@ type change struct {
 // create puts an item if none is stored under its key.
 func create(item attributes) change {
 	if item[attrKeyHash] != nil {
-		return change{item: item, still: attributes{attrKeyHash: nil}}
+		return change{item: item, still: args{attrKeyHash: nil}}
 	}
-	return change{item: item, still: attributes{attrPK: nil}}
+	return change{item: item, still: args{attrPK: nil}}
 }
 
 // pick returns the named attributes of an item, nil for those that it has not.
-func pick(item attributes, names ...string) attributes {
-	picked := attributes{}
+func pick(item attributes, names ...string) args {
+	picked := args{}
 	for _, name := range names {
 		picked[name] = item[name]
 	}
@@ -164,7 +164,9 @@ type rendering struct {
 }
 
 func (c change) render() (r rendering) {
-	r.values = maps.Clone(c.values)
+	for name, value := range c.values {
+		r.value(name, value)
+	}
 	still, absent := r.equal(c.still, "still")
 	for _, name := range absent {
 		still = append(still, "attribute_not_exists("+name+")")
@@ -203,19 +205,24 @@ func (c change) render() (r rendering) {
 }
 
 // equal adds the values of attributes. It returns "#name = :as_name" for each, and the names of those that are nil.
-func (r *rendering) equal(all attributes, as string) (equal, none []string) {
+func (r *rendering) equal(all args, as string) (equal, none []string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if all[name] == nil {
 			none = append(none, "#"+name)
 			continue
 		}
-		if r.values == nil {
-			r.values = attributes{}
-		}
 		value := ":" + as + "_" + name
-		equal, r.values[value] = append(equal, "#"+name+" = "+value), all[name]
+		equal = append(equal, "#"+name+" = "+value)
+		r.value(value, all[name])
 	}
 	return equal, none
+}
+
+func (r *rendering) value(name string, v any) {
+	if r.values == nil {
+		r.values = attributes{}
+	}
+	r.values[name] = encodeValue(v)
 }
 
 // apply makes a change. An update makes the item if there is none, and returns the attributes that c asks for.

@@ -48,8 +48,8 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 }
 
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
-	c := change{key: walletListKey(id), still: attributes{attrState: text(from)},
-		set: attributes{attrState: text(to), "since": text(instant(at))}}
+	c := change{key: walletListKey(id), still: args{attrState: from},
+		set: args{attrState: to, "since": at}}
 	switch to {
 	case wallet.Active, wallet.Funding:
 		c.still[attrAssigned] = nil
@@ -61,9 +61,9 @@ func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
 
 // idle is a change of a wallet's record that has given out no nonce since w was read, is paused as it was, and has no
 // reservation.
-func idle(w wallet.Wallet, set attributes) change {
-	return change{key: keyOf(w.ID), still: attributes{"next_nonce": number(w.NextNonce), "paused": textOrNone(w.Paused)},
-		when: "size(reservations) = :none", values: attributes{":none": number(0)}, set: set}
+func idle(w wallet.Wallet, set args) change {
+	return change{key: keyOf(w.ID), still: args{"next_nonce": w.NextNonce, "paused": orNone(w.Paused)},
+		when: "size(reservations) = :none", values: args{":none": 0}, set: set}
 }
 
 // unmoved judges the registration that is not in the state from which it was to move.
@@ -84,7 +84,7 @@ func unmoved(to wallet.State) func(attributes) error {
 func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
 	return s.transact(ctx, "retiring "+w.Address.String(),
 		write{moving(w.ID, wallet.Draining, wallet.Retired, at), unmoved(wallet.Retired)},
-		write{idle(w, attributes{"paused": text(wallet.RetiredReason)}), is(store.ErrChanged)})
+		write{idle(w, args{"paused": wallet.RetiredReason}), is(store.ErrChanged)})
 }
 
 // Assign implements store.Wallets with one transaction. The registration's write, the first, decides.
@@ -93,10 +93,10 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 	if merchant != "" {
 		state = wallet.Assigned
 	}
-	listed, record := moving(w.ID, wallet.Draining, state, at), idle(w, attributes{})
+	listed, record := moving(w.ID, wallet.Draining, state, at), idle(w, args{})
 	listed.when = ""
 	for _, c := range []change{listed, record} {
-		c.still[attrAssigned], c.set[attrAssigned] = textOrNone(w.Merchant), textOrNone(merchant)
+		c.still[attrAssigned], c.set[attrAssigned] = orNone(w.Merchant), orNone(merchant)
 	}
 	already := func(stored attributes) error {
 		err := unmoved(state)(stored)
@@ -114,10 +114,10 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	c := change{
 		fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
-		still: attributes{attrAssigned: textOrNone(w.Merchant)}, set: attributes{"opened": boolean(true)},
+		still: args{attrAssigned: orNone(w.Merchant)}, set: args{"opened": true},
 		do: "SET #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
 			attrToken + " = if_not_exists(" + attrToken + ", :token)",
-		values: attributes{":draining": text(wallet.Draining), ":secret": text(wallet.InSecret), ":token": text(of.String())},
+		values: args{":draining": wallet.Draining, ":secret": wallet.InSecret, ":token": of.String()},
 	}
 	return s.transact(ctx, "opening "+w.Address.String(),
 		write{create(encodeWallet(w)), nil}, // it may have been opened before
@@ -193,7 +193,7 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 	}
 	item := encode(it)
 	maps.Copy(item, comparedKey(rail, s.name))
-	return s.make(ctx, change{item: item, still: attributes{"revision": numberOrNone(c.Revision)}}, store.ErrChanged,
+	return s.make(ctx, change{item: item, still: args{"revision": orNone(c.Revision)}}, store.ErrChanged,
 		"storing how "+rail.String()+" compares")
 }
 
@@ -216,9 +216,9 @@ func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Compari
 }
 
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (bool, error) {
-	c := change{fits: store.FitsProgress(seen), set: attributes{"claimed_by": text(by), "claimed_until": text(instant(until))},
+	c := change{fits: store.FitsProgress(seen), set: args{"claimed_by": by, "claimed_until": until},
 		when:   "(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		values: attributes{":by": text(by), ":now": text(instant(now))}}
+		values: args{":by": by, ":now": now}}
 	c.keep(seen)
 	err := s.change(ctx, id, "claiming", c)
 	return err == nil, unlessChanged(err)
@@ -235,8 +235,8 @@ func unlessChanged(err error) error {
 func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
 	seen *wallet.Progress) error {
 	c := change{fits: cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)),
-		still: attributes{"next_nonce": number(w.NextNonce), "returned": numberOrNone(w.Returned)},
-		set:   attributes{"token_available": units(wallet.Spendable(balance)), "gas_available": units(wallet.Spendable(gas))}}
+		still: args{"next_nonce": w.NextNonce, "returned": orNone(w.Returned)},
+		set:   args{"token_available": units(wallet.Spendable(balance)), "gas_available": units(wallet.Spendable(gas))}}
 	c.keep(seen)
 	if perMerchant != nil {
 		c.set["in_flight"] = encodeValue(perMerchant)
@@ -245,17 +245,17 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 }
 
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
-	return unlessChanged(s.change(ctx, id, "advancing", change{when: "next_nonce <= :next", values: attributes{":next": number(next)},
-		set: attributes{"next_nonce": number(next), "noops_below": number(noopsBelow)}}))
+	return unlessChanged(s.change(ctx, id, "advancing", change{when: "next_nonce <= :next", values: args{":next": next},
+		set: args{"next_nonce": next, "noops_below": noopsBelow}}))
 }
 
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
-	return s.change(ctx, id, "pausing", change{set: attributes{"paused": text(cmp.Or(reason, wallet.Unexplained))}})
+	return s.change(ctx, id, "pausing", change{set: args{"paused": cmp.Or(reason, wallet.Unexplained)}})
 }
 
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
-	c := change{when: "paused IN (:from, :to)", values: attributes{":from": text(from), ":to": text(to)},
-		set: attributes{"paused": textOrNone(to)}}
+	c := change{when: "paused IN (:from, :to)", values: args{":from": from, ":to": to},
+		set: args{"paused": orNone(to)}}
 	if from == "" || to == "" {
 		c.when = "(" + c.when + " OR attribute_not_exists(paused))"
 	}

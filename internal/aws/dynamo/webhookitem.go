@@ -47,7 +47,7 @@ func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 // updateEndpoint sets e's attributes one by one if the stored version is read. It never puts the whole item: while a
 // deployment is under way, an older binary must not erase the attributes that a newer one has added.
 func updateEndpoint(e webhook.Endpoint, read int64) change {
-	return change{key: endpointKey(e.Owner, e.ID), still: attributes{"version": number(uint64(read))},
+	return change{key: endpointKey(e.Owner, e.ID), still: args{"version": read},
 		set: pick(encodeEndpoint(e, nil), endpointChanging...)}
 }
 

@@ -29,7 +29,7 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 		write{change{
 			key: countKey(e.Owner), do: "ADD endpoints :one",
 			when:   "attribute_not_exists(endpoints) OR endpoints < :limit",
-			values: attributes{":one": number(1), ":limit": number(uint64(max(limit, 0)))},
+			values: args{":one": 1, ":limit": max(limit, 0)},
 		}, is(webhook.ErrLimit)})
 }
 
@@ -79,7 +79,7 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 	gone := e
 	gone.Version++
 	return gone, s.transact(ctx, "removing "+e.ID,
-		write{change{key: endpointKey(e.Owner, e.ID), gone: true, still: attributes{"version": number(uint64(e.Version))}},
+		write{change{key: endpointKey(e.Owner, e.ID), gone: true, still: args{"version": e.Version}},
 			func(stored attributes) error {
 				if stored == nil {
 					return webhook.ErrNotFound
@@ -87,5 +87,5 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 				return webhook.ErrConflict
 			}},
 		write{change{item: encodeEndpoint(gone, goneKey(e.Owner, e.ID))}, nil},
-		write{change{key: countKey(e.Owner), do: "ADD endpoints :less", values: attributes{":less": less}}, nil})
+		write{change{key: countKey(e.Owner), do: "ADD endpoints :less", values: args{":less": -1}}, nil})
 }
