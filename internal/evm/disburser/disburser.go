@@ -11,8 +11,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/crypto/keccak"
-
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
@@ -46,7 +44,7 @@ const (
 // which may be nil, follows the arguments and has no effect. It panics if an entry's amount is over MaxAmount.
 func Calldata(coin token.Address, entries []Entry, id []byte) []byte {
 	data := make([]byte, header, header+word*len(entries)+len(id))
-	copy(data, selector("pay(address,bytes32[])"))
+	copy(data, token.Selector("pay(address,bytes32[])"))
 	copy(data[4+word-20:], coin[:])
 	data[4+word*2-1] = word * 2 // where the entries begin, after the two arguments
 	binary.BigEndian.PutUint64(data[header-8:], uint64(len(entries)))
@@ -88,7 +86,7 @@ func Parse(data []byte) (coin token.Address, entries []Entry, rest []byte, ok bo
 // Index returns the place, from 0, of the entry that the token refused, from the data of a call
 // reverted with. It reports false for any other reason.
 func Index(reverted []byte) (int, bool) {
-	if len(reverted) < refuse || !bytes.HasPrefix(reverted, selector("Refused(uint256,bytes)")) {
+	if len(reverted) < refuse || !bytes.HasPrefix(reverted, token.Selector("Refused(uint256,bytes)")) {
 		return 0, false
 	}
 	index, err := token.AmountFromBytes(reverted[4 : 4+word])
@@ -115,11 +113,4 @@ type code []byte
 func (c *code) UnmarshalText(text []byte) (err error) {
 	*c, err = hex.DecodeString(strings.TrimPrefix(string(text), "0x"))
 	return err
-}
-
-// selector returns the first four bytes of the hash of a signature (ABI specification).
-func selector(signature string) []byte {
-	h := keccak.NewLegacyKeccak256()
-	h.Write([]byte(signature))
-	return h.Sum(nil)[:4]
 }

@@ -13,11 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// balanceOf is the first four bytes of keccak256("balanceOf(address)"), EIP-20.
-var balanceOf = [4]byte{0x70, 0xa0, 0x82, 0x31}
-
-func addressCall(method [4]byte, account token.Address) []byte {
-	return slices.Concat(method[:], make([]byte, 12), account[:])
+func addressCall(method string, account token.Address) []byte {
+	return slices.Concat(token.Selector(method), make([]byte, 12), account[:])
 }
 
 // Head implements chain.Node.
@@ -58,7 +55,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 	calls := []query{
 		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
 		call("eth_getTransactionCount", &mined, wallet.String(), at),
-		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
+		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall("balanceOf(address)", wallet)}, at),
 	}
 	if !n.config.Gas.NoEther {
 		calls = append(calls, call("eth_getBalance", &gas, wallet.String(), at))

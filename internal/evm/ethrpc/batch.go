@@ -53,7 +53,7 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 			continue
 		}
 		part := waiting[:size]
-		after, err := n.request(ctx, part)
+		after, err := n.post(ctx, part)
 		limit := limitOf(err)
 		var again []*query
 		if err == nil {
@@ -186,14 +186,6 @@ var (
 		"request limit", "rps limit"}
 	sizeWords = []string{"batch", "response too large", "response size"}
 )
-
-// request posts several calls as a batch, and a single call alone: some gateways refuse batches of
-// some methods. It returns how long the node wants to be left alone, or 0.
-func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.config.Timeout)
-	defer cancel()
-	return n.post(ctx, calls)
-}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

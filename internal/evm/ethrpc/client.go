@@ -11,14 +11,6 @@ import (
 // all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
 
-// clientOver returns an HTTP client that follows no redirect, which would hand signed bytes to another host.
-func clientOver(transport http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     repeating{transport},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the environment.
 func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)

@@ -21,18 +21,14 @@ type feeHistory struct {
 	BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
 }
 
-// The OP stack's GasPriceOracle, a contract at the same address on each of its chains (ethereum-optimism/specs,
-// protocol/predeploys.md), and the first four bytes of keccak256("getL1FeeUpperBound(uint256)"), since Fjord, and
-// keccak256("getOperatorFee(uint256)"), since Isthmus.
-var (
-	gasPriceOracle  = token.Address{0: 0x42, 19: 0x0f}
-	l1FeeCall       = [4]byte{0xf1, 0xc7, 0xa5, 0x8b}
-	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
-)
+// gasPriceOracle is the OP stack's GasPriceOracle, a contract at the same address on each of its chains
+// (ethereum-optimism/specs, protocol/predeploys.md).
+var gasPriceOracle = token.Address{0: 0x42, 19: 0x0f}
 
-func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
+func oracleCall(result *hexutil.Bytes, method string, n uint64) query {
 	word := token.Units(n).Bytes32()
-	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: append(method[:], word[:]...)}, "latest")
+	object := callObject{To: gasPriceOracle.String(), Data: append(token.Selector(method), word[:]...)}
+	return call("eth_call", result, object, "latest")
 }
 
 // l1Fee adds the oracle's answers. An unknown fee is an error, not zero: a wallet needs it to send signed transactions.
@@ -86,8 +82,8 @@ func (n *Node) fees(ctx context.Context) (chain.Market, error) {
 	}
 	var l1, operator hexutil.Bytes
 	if n.config.L1Fee {
-		calls = append(calls, oracleCall(&l1, l1FeeCall, chain.QuotedSize))
-		calls = append(calls, oracleCall(&operator, operatorFeeCall, chain.QuotedGas))
+		calls = append(calls, oracleCall(&l1, "getL1FeeUpperBound(uint256)", chain.QuotedSize), // since Fjord
+			oracleCall(&operator, "getOperatorFee(uint256)", chain.QuotedGas)) // since Isthmus
 	}
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
@@ -354,12 +350,10 @@ func errFalse(c chain.Call) error {
 var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit",
 	"out of gas"}
 
-// isSanctioned is the first four bytes of keccak256("isSanctioned(address)") (Chainalysis, "Sanctions Oracle").
-var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
-
+// screening asks a list of the form of Chainalysis's Sanctions Oracle for each recipient.
 func screening(s chain.Screening) (calls []query) {
 	for _, to := range s.Recipients {
-		object := callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)}
+		object := callObject{To: s.List.String(), Data: addressCall("isSanctioned(address)", to)}
 		calls = append(calls, call("eth_call", new(hexutil.Bytes), object, "latest"))
 	}
 	return calls

@@ -62,8 +62,6 @@ type answer struct {
 	Result, Error json.RawMessage
 }
 
-func (a answer) failed() bool { return a.Error != nil && string(a.Error) != "null" }
-
 // told reads an error object, or a gateway's error that is a text. An error of another form has no words.
 func (a answer) told() *rpcError {
 	told := new(rpcError)
@@ -75,7 +73,7 @@ func (a answer) told() *rpcError {
 
 func (a answer) into(q *query) {
 	switch {
-	case a.failed():
+	case a.Error != nil && string(a.Error) != "null":
 		q.Error = a.told()
 	case a.Result == nil:
 		q.Error = errNoResult
@@ -84,8 +82,9 @@ func (a answer) into(q *query) {
 	}
 }
 
-// post sends queries in one HTTP request, several as a batch. An error means that no query has an answer; otherwise
-// each has its Result or an Error. It returns how long the node wants to be left alone, or 0.
+// post sends queries in one HTTP request: several as a batch, and one alone, since some gateways refuse batches of some
+// methods. An error means that no query has an answer; otherwise each has its Result or an Error. It returns how long
+// the node wants to be left alone, or 0.
 func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error) {
 	messages := make([]message, len(queries))
 	for i, q := range queries {
@@ -137,6 +136,8 @@ func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error
 // roundTrip posts text and returns at most maxResponse bytes of the answer, and its Retry-After in
 // seconds (RFC 9110 section 10.2.3; gateways of nodes do not use its other form, a date).
 func (n *Node) roundTrip(ctx context.Context, text []byte) ([]byte, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.config.Timeout)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(text))
 	if err != nil {
 		return nil, 0, err

@@ -80,8 +80,12 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Now = time.Now //nolint:forbidigo // a command without a clock has its own machine's
 	}
 	config.Timeout, config.Log = cmp.Or(config.Timeout, 10*time.Second), cmp.Or(config.Log, slog.Default())
-	n := &Node{config: config, host: u.Host, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
-		pace: pace{now: config.Now}}
+	n := &Node{config: config, host: u.Host, url: rawURL, secrets: secretsOf(u), pace: pace{now: config.Now}}
+	n.client = &http.Client{
+		Transport: repeating{config.Transport},
+		// A redirect would hand signed bytes to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	n.size.Store(maxBatch)
 	n.span.Store(maxSpan)
 	return n, nil
@@ -108,15 +112,6 @@ func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 		return nil, err
 	}
 	return all[1:], nil
-}
-
-// Ask makes one call of any method, of whichever chain the node is. result is a pointer.
-func (n *Node) Ask(ctx context.Context, method string, result any, args ...any) error {
-	one := []query{call(method, result, args...)}
-	if err := n.exchange(ctx, one); err != nil {
-		return err
-	}
-	return firstError(one)
 }
 
 // each is batch, and returns the first error of any call.

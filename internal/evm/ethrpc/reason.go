@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // knownErrors are tokens' custom errors: of ERC-6093 for EIP-20, and of OpenZeppelin's Pausable.
@@ -54,22 +54,20 @@ func reasonOf(data []byte) string {
 		}
 	}
 	switch {
-	case bytes.Equal(selector, selectorOf("Error(string)")):
+	case bytes.Equal(selector, token.Selector("Error(string)")):
 		text, _ := abiBytes(arguments, 0)
 		return string(text)
-	case bytes.Equal(selector, selectorOf("Panic(uint256)")) && len(arguments) == 32:
+	case bytes.Equal(selector, token.Selector("Panic(uint256)")) && len(arguments) == 32:
 		return fmt.Sprintf("panic 0x%x", arguments[31])
 	}
 	for _, signature := range knownErrors {
-		if bytes.Equal(selector, selectorOf(signature)) {
+		if bytes.Equal(selector, token.Selector(signature)) {
 			name, _, _ := strings.Cut(signature, "(")
 			return name
 		}
 	}
 	return fmt.Sprintf("error 0x%x", selector)
 }
-
-func selectorOf(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
 
 // abiBytes reads argument i of ABI-encoded arguments, bytes or a string: it is the offset of their length.
 func abiBytes(arguments []byte, i int) ([]byte, bool) {

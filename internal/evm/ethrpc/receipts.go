@@ -29,7 +29,10 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 		read, mined, err := answer.of(hashes[i])
 		first = cmp.Or(first, err)
 		if mined {
-			read.Logs = slices.DeleteFunc(read.Logs, n.movesFees)
+			read.Logs = slices.DeleteFunc(read.Logs, func(l chain.Log) bool {
+				t, ok := l.Transfer()
+				return ok && n.config.Gas.Moves(t)
+			})
 			found = append(found, read)
 		}
 	}
@@ -38,11 +41,6 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 		first = fmt.Errorf("reading %d receipts: %w", len(hashes), first)
 	}
 	return found, first
-}
-
-func (n *Node) movesFees(l chain.Log) bool {
-	t, ok := l.Transfer()
-	return ok && n.config.Gas.Moves(t)
 }
 
 // BlockHashes implements chain.Node. It returns the readable hashes with the error of the others.

@@ -64,6 +64,13 @@ func (a Address) String() string {
 	return string(text[:])
 }
 
+// Selector returns the first four bytes of the hash of a method's or an error's signature (ABI specification).
+func Selector(signature string) []byte {
+	h := keccak.NewLegacyKeccak256()
+	h.Write([]byte(signature))
+	return h.Sum(nil)[:4]
+}
+
 // IsZero reports whether a is the zero address.
 func (a Address) IsZero() bool { return a == Address{} }
 
