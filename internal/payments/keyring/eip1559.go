@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -25,13 +26,13 @@ const typeEIP1559 = 0x02
 func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (chain.Signed, error) {
 	switch {
 	case tx.ChainID == 0:
-		return chain.Signed{}, fmt.Errorf("%w: no chain id", ErrUnsignable)
+		return chain.Signed{}, errors.New("transaction cannot be signed: no chain id")
 	case nonce == 1<<64-1:
-		return chain.Signed{}, fmt.Errorf("%w: nonce beyond 2^64-2", ErrUnsignable)
+		return chain.Signed{}, errors.New("transaction cannot be signed: nonce beyond 2^64-2")
 	case tx.Gas < chain.NoopGas:
-		return chain.Signed{}, fmt.Errorf("%w: gas limit %d is below %d", ErrUnsignable, tx.Gas, chain.NoopGas)
+		return chain.Signed{}, fmt.Errorf("transaction cannot be signed: gas limit %d is below %d", tx.Gas, chain.NoopGas)
 	case tx.Fees.Cap.Less(tx.Fees.Tip):
-		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
+		return chain.Signed{}, fmt.Errorf("transaction cannot be signed: tip %v is above %v", tx.Fees.Tip, tx.Fees.Cap)
 	}
 	items := []any{
 		tx.ChainID, nonce, tx.Fees.Tip.Big(), tx.Fees.Cap.Big(), tx.Gas, tx.To[:], tx.Value.Big(), tx.Data,

@@ -19,14 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-var (
-	// ErrKey reports a string or number that is not the private key of an
-	// account. Errors that match it never quote any of it.
-	ErrKey = errors.New("invalid private key")
-	// ErrUnsignable reports a transaction that no node would take.
-	ErrUnsignable = errors.New("transaction cannot be signed")
-)
-
 // A redacted shows a constant when it, or the value that embeds it, is formatted by any verb, logged, or encoded as
 // text or JSON. Encode is the way to store keys.
 type redacted struct{}
@@ -48,13 +40,12 @@ type Key struct {
 	private func() *secp256k1.PrivateKey
 }
 
-// ParseKey reads 64 hex digits of either case, with or without "0x". Anything
-// else, and numbers that are no key of secp256k1, match ErrKey.
+// ParseKey reads 64 hex digits of either case, with or without "0x". Its errors quote none of them.
 func ParseKey(s string) (Key, error) {
 	digits := strings.TrimPrefix(s, "0x")
 	b, err := hex.DecodeString(digits)
 	if err != nil || len(b) != 32 {
-		return Key{}, fmt.Errorf("%w: want 0x and 64 hex digits", ErrKey)
+		return Key{}, errors.New("invalid private key: want 0x and 64 hex digits")
 	}
 	return keyOf(b)
 }
@@ -62,7 +53,7 @@ func ParseKey(s string) (Key, error) {
 func keyOf(b []byte) (Key, error) {
 	var scalar secp256k1.ModNScalar
 	if overflows := scalar.SetByteSlice(b); overflows || scalar.IsZero() {
-		return Key{}, fmt.Errorf("%w: out of range", ErrKey)
+		return Key{}, errors.New("invalid private key: out of range")
 	}
 	private := secp256k1.NewPrivateKey(&scalar)
 	return Key{
@@ -81,10 +72,10 @@ func (k Key) Address() token.Address { return k.address }
 
 // Sign implements wallet.Signer: an EIP-1559 transaction of type 2 with no access list, signed by RFC 6979, so the
 // same arguments give the same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a gas limit
-// below chain.NoopGas and a tip above the cap are ErrUnsignable.
+// below chain.NoopGas and a tip above the cap are errors: no node would take them.
 func (k Key) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	if k.private == nil {
-		return chain.Signed{}, fmt.Errorf("%w: no key", ErrUnsignable)
+		return chain.Signed{}, errors.New("transaction cannot be signed: no key")
 	}
 	return sign(tx, nonce, func(digest []byte) ([]byte, error) { return ecdsa.SignCompact(k.private(), digest, false), nil })
 }

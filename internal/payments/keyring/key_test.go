@@ -91,7 +91,7 @@ func TestSignsAsGoEthereumDoes(t *testing.T) {
 				t.Fatalf("%T: from %v, not %v (-go-ethereum +signed):\n%s", signer, key.Address(), from, diff)
 			}
 		}
-		if signed, err := by.remote(token.Address{1}).Sign(t.Context(), tx, nonce); !errors.Is(err, keyring.ErrSignature) {
+		if signed, err := by.remote(token.Address{1}).Sign(t.Context(), tx, nonce); !says(err, "not of the wallet's key") {
 			t.Fatalf("another's signature: %v, %v", signed, err)
 		}
 	})
@@ -109,6 +109,8 @@ func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) (chain.Signed
 	raw := must.Get(signed.MarshalBinary())(t)
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(signed.Hash()), Raw: raw}, token.Address(crypto.PubkeyToAddress(private.PublicKey))
 }
+
+func says(err error, words string) bool { return err != nil && strings.Contains(err.Error(), words) }
 
 // der is the ASN.1 of a signature, whose s may be high.
 func der(r [32]byte, s secp256k1.ModNScalar) []byte {
@@ -139,8 +141,8 @@ func TestRefusesToSignWhatNoNodeTakes(t *testing.T) {
 		tx := noopOf(key.Address())
 		row.spoil(&tx)
 		signed, err := row.key.Sign(t.Context(), tx, row.nonce)
-		if !errors.Is(err, keyring.ErrUnsignable) {
-			t.Errorf("%s: %v, %v, want ErrUnsignable", name, signed, err)
+		if !says(err, "cannot be signed") {
+			t.Errorf("%s: %v, %v", name, signed, err)
 		}
 		assertNoSecret(t, name, fmt.Sprintf("%v %#v", err, err))
 	}
@@ -150,7 +152,7 @@ func TestRefusesToSignWhatNoNodeTakes(t *testing.T) {
 		"zeros":         func([]byte) ([]byte, error) { return []byte{0x30, 6, 2, 1, 0, 2, 1, 0}, nil },
 		"of any number": func([]byte) ([]byte, error) { return []byte{0x30, 6, 2, 1, 1, 2, 1, 1}, nil },
 	} {
-		if signed, err := by.remote(token.Address{1}).Sign(t.Context(), noopOf(token.Address{1}), 0); !errors.Is(err, keyring.ErrSignature) {
+		if signed, err := by.remote(token.Address{1}).Sign(t.Context(), noopOf(token.Address{1}), 0); !says(err, "not of the wallet's key") {
 			t.Errorf("a signature that is %s: %v, %v", name, signed, err)
 		}
 	}
@@ -168,7 +170,7 @@ func TestReadsKeys(t *testing.T) {
 	const order = "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141" // of secp256k1, SEC 2
 	for _, bad := range []string{"", "0x", keyHex[:65], keyHex + "4", keyHex + "46", "0x" + strings.Repeat("zz", 32), " " + keyHex,
 		"0X" + digits, "0x" + strings.Repeat("00", 32), order, "0xffffffffffffffffffffffffffffffff" + keyHex[34:]} {
-		if _, err := keyring.Decode([]byte(entry(bad))); !errors.Is(err, keyring.ErrKey) || !errors.Is(err, keyring.ErrSecret) {
+		if _, err := keyring.Decode([]byte(entry(bad))); !says(err, "invalid private key") || !errors.Is(err, keyring.ErrSecret) {
 			t.Errorf("the key %q: %v", bad, err)
 		} else {
 			assertNoSecret(t, "the error of a key", fmt.Sprintf("%v %+v %#v", err, err, err))

@@ -15,9 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// ErrSignature reports bytes that are no signature by a wallet's key.
-var ErrSignature = errors.New("not of the wallet's key")
-
 // A Remote signs with a key that never leaves the service which keeps it, such as AWS KMS. Two signatures of the same
 // transaction differ: no process can make the bytes again that another has made.
 type Remote struct {
@@ -77,7 +74,7 @@ func (r *Remote) signature(ctx context.Context, digest []byte) (compact []byte, 
 func (r *Remote) compact(der, digest []byte) ([]byte, error) {
 	signature, err := ecdsa.ParseDERSignature(der)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+		return nil, fmt.Errorf("not of the wallet's key: %w", err)
 	}
 	x, s := signature.R(), signature.S()
 	if s.IsOverHalfOrder() {
@@ -90,5 +87,5 @@ func (r *Remote) compact(der, digest []byte) ([]byte, error) {
 			return compact, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: it is another's signature, or of something else", ErrSignature)
+	return nil, errors.New("not of the wallet's key: it is another's signature, or of something else")
 }
