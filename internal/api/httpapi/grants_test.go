@@ -135,7 +135,7 @@ func resembles(of string) string {
 	return `"Resembles ` + of + `: the same first and last four digits. Compare all of them before you pay it."`
 }
 
-type unlisted struct{}
+type unlisted struct{ store.History }
 
 func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
 	return nil, store.Position{}, store.ErrUnreadable

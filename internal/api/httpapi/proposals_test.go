@@ -20,7 +20,7 @@ func (a *api) begun() proposal.Proposal {
 	a.Helper()
 	p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
 	offer := payment.New(p.Payment.ID, p.Request(), asset, "base-sepolia", a.now)
-	to := p.Begin(offer.AssignedTo(ownWallet, chain.Tx{ChainID: 84532, To: asset.Contract, Data: offer.CallData(true)}))
+	to := p.Begin(offer.AssignedTo(ownWallet, chain.Tx{ChainID: 84532, To: asset.Contract, Data: offer.Call(ownWallet, true).Data}))
 	must.OK(a, a.payments.Amend(a.Context(), p, to, store.Guard{}))
 	return to
 }

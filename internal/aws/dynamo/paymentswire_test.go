@@ -70,7 +70,7 @@ func (s *stage) draft() payment.Payment {
 	key := fmt.Sprint("key ", s.made)
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(10)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
-	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.CallData(true), Gas: 21_000})
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.Call(token.Address{}, true).Data, Gas: 21_000})
 }
 
 // batch is a draft of a batch of n entries, each with a reference.

@@ -89,7 +89,7 @@ func TestCreate(t *testing.T) {
 			if a.Secrets["remit/wallets/"+r.Address.String()] == "" || r.Key != wallet.InSecret || r.Opened {
 				t.Errorf("%s: %+v", why, r)
 			}
-			active, draining = active-len(wallet.Registry{r}.Active()), draining-map[wallet.State]int{wallet.Draining: 1}[r.State]
+			active, draining = active-len(wallet.Registry{r}.Paying("")), draining-map[wallet.State]int{wallet.Draining: 1}[r.State]
 		}
 		if active != 0 || draining != 0 {
 			t.Errorf("%s: %d active and %d draining wallets are missing", why, active, draining)

@@ -41,11 +41,6 @@ var (
 	ErrFixed = errors.New("the chain and the token of a rail never change; add another rail with remit rails add")
 )
 
-// Unusable reports whether err is ErrMissing, ErrDamaged or ErrNewer: then settings were read, and cannot be obeyed.
-func Unusable(err error) bool {
-	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer)
-}
-
 // A Stamp names a version of settings and its author.
 type Stamp struct {
 	Version uint64 // counts up from 1; 0: not stored yet

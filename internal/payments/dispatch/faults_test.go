@@ -504,7 +504,7 @@ func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
 		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, porttest.Rail.Token, "", p.Now())
-		mined := chain.MinedTx{From: first, To: porttest.Rail.Token.Contract, Data: string(offer.CallData(true)), At: p.Now()}
+		mined := chain.MinedTx{From: first, To: porttest.Rail.Token.Contract, Data: string(offer.Call(token.Address{}, true).Data), At: p.Now()}
 		stored, _ := onchain.Payment(mined, 1, porttest.Rail.Token, "")
 		p.Must(create(p, stored))
 		if commit {

@@ -253,14 +253,10 @@ func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	return c
 }
 
-// CallData returns the data of Call.
-func (p Payment) CallData(memo bool) []byte { return p.Call(token.Address{}, memo).Data }
-
 // Memo reports whether the payment's ID follows its transfer in the call data.
-func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }
+func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.Call(token.Address{}, false).Data) }
 
-// LastAttempt returns the newest attempt, which has the highest fees. It panics if p has none: only
-// Prepared payments have none.
+// LastAttempt returns the newest attempt, which has the highest fees. It panics if p has none, as if Prepared.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
 
 // Gas returns the gas limit of the newest attempt. It panics when p has none.

@@ -130,13 +130,13 @@ func TestRecovered(t *testing.T) {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "net", now)
 	p.BatchContract = token.Address{0xba}
 	find := func(p payment.Payment) (payment.Payment, bool) {
-		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}
+		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.Call(token.Address{}, true).Data), At: now}
 		return onchain.Payment(mined, 7, coin, "net")
 	}
 	found, ok := find(p)
 	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||
 		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) ||
-		p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)}).Memo() {
+		p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.Call(token.Address{}, false).Data}).Memo() {
 		t.Errorf("found %+v", found)
 	}
 	p.Entries = p.Entries[:1]

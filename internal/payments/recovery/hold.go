@@ -20,7 +20,7 @@ const held = wallet.Suspicion + ": remit recover is at work"
 // pay for others, or retired. It reads no node. From then on no payment that the tables show as prepared is committed,
 // until Resume. Run it before any process uses the restored tables. A stack without the rail is settings.ErrMissing.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
-	if _, err := r.rules(ctx); err != nil && (!settings.Unusable(err) || errors.Is(err, settings.ErrMissing)) {
+	if _, err := r.rules(ctx); err != nil && !errors.Is(err, settings.ErrDamaged) && !errors.Is(err, settings.ErrNewer) {
 		return nil, err
 	}
 	ids, err := r.register(ctx)

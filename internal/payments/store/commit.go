@@ -10,16 +10,13 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-type committer interface {
-	Commit(ctx context.Context, p payment.Payment) error
-}
-
 // Commit signs the stored unsigned transaction of p at nonce and stores the bytes in to. If nothing was written, the
 // payment is zero. Otherwise the error is the write's: ErrChanged and ErrNonceTaken mean that another process was
 // faster. A crash before the write leaves the reservation as it was; a crash after it leaves a reservation with its
 // pending transaction, which check-receipts releases.
-func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment,
-	error) {
+func Commit(ctx context.Context, to interface {
+	Commit(ctx context.Context, p payment.Payment) error
+}, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
 	signed, err := signer.Sign(ctx, p.Tx, nonce)
 	if err != nil {
 		return payment.Payment{}, err
@@ -31,15 +28,13 @@ func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.P
 	return committed, to.Commit(ctx, committed)
 }
 
-type noopStore interface {
-	PutNoop(ctx context.Context, tx wallet.PendingTx) error
-}
-
 // UseUp signs a no-op at a nonce that no payment will use, at the market's price up to limit in wei per gas, and
 // stores it in to. Two processes may sign different no-ops: only the stored one is ever sent. ErrNonceTaken means
 // that another process was faster. A crash after the write leaves a pending transaction that check-receipts sends.
-func UseUp(ctx context.Context, to noopStore, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
-	unit chain.GasUnit, now time.Time) (wallet.PendingTx, error) {
+func UseUp(ctx context.Context, to interface {
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+}, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount, unit chain.GasUnit,
+	now time.Time) (wallet.PendingTx, error) {
 	market, err := nodes.Fees(ctx)
 	if err != nil {
 		return wallet.PendingTx{}, err

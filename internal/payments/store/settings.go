@@ -10,7 +10,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Settings keeps the rails, with the settings that their payments obey.
+// Settings keeps the rails, with the settings that their payments obey, and the recipients that are never paid.
 type Settings interface {
 	// Rules returns the deny list and the rails. No error is of a rail's settings.
 	Rules(ctx context.Context) (Rules, error)
@@ -25,6 +25,12 @@ type Settings interface {
 	// SettingsHistory returns at most settings.Kept versions of a rail, newest first, without versions that do not
 	// decode.
 	SettingsHistory(ctx context.Context, c token.Coin) ([]settings.Settings, error)
+
+	// Deny stores d over any other denial of its recipient. It takes MaxDenied of MaxReason each.
+	Deny(ctx context.Context, d Denial) error
+
+	// Allow removes the denial of a recipient, if there is one.
+	Allow(ctx context.Context, to token.Address) error
 }
 
 // Rules decide about payments.
@@ -86,15 +92,6 @@ func (r Rules) Rail(c token.Coin) Rail {
 		return Rail{Coin: c, Unusable: settings.ErrMissing}
 	}
 	return r.Rails[i]
-}
-
-// Denials keeps the recipients that the stack's operator never pays. Rules has them, sorted by recipient.
-type Denials interface {
-	// Deny stores d over any other denial of its recipient. It takes MaxDenied of MaxReason each.
-	Deny(ctx context.Context, d Denial) error
-
-	// Allow removes the denial of a recipient, if there is one.
-	Allow(ctx context.Context, to token.Address) error
 }
 
 // A Denial is one recipient and why it is not paid.

@@ -45,10 +45,8 @@ type Store interface {
 	PendingTxs
 	Wallets
 	DailyLimits
-	Denials
 	Settings
 	History
-	Books
 }
 
 // Payments keeps payments.
@@ -272,12 +270,10 @@ type History interface {
 	// from which the list goes on, zero at its end. One call reads a few megabytes of the index at most, so that a page
 	// may be short, or empty, before the end. It leaves out Prepared payments and payments that do not decode.
 	List(ctx context.Context, f Filter) (page []payment.Payment, next Position, err error)
-}
 
-// Books reads the tables whole, for audits and exports. No decision about a payment reads it.
-type Books interface {
-	// Entries yields every payment, and every attempt of a no-op, in no order, but maybe not those written meanwhile.
-	// An item that does not decode is an ErrUnreadable of its own; it ends after any other error.
+	// Entries reads the table whole, for audits and exports. It yields every payment, and every attempt of a no-op, in
+	// no order, but maybe not those written meanwhile. An item that does not decode is an ErrUnreadable of its own; it
+	// ends after any other error.
 	Entries(ctx context.Context) iter.Seq2[Entry, error]
 }
 

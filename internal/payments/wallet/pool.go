@@ -1,7 +1,7 @@
 package wallet
 
 import (
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -91,16 +91,11 @@ func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ready := func(id ID) bool { return !p.cooldowns[id].until.After(now) }
-	ids = slices.Concat(only(ids, ready), only(ids, func(id ID) bool { return !ready(id) }))
+	sort.SliceStable(ids, func(i, j int) bool { return ready(ids[i]) && !ready(ids[j]) })
 	if len(ids) > 1 && ready(ids[1]) && p.load(ids[1], need) < p.load(ids[0], need) {
 		ids[0], ids[1] = ids[1], ids[0]
 	}
 	return ids
-}
-
-// only returns the wallets for which keep is true, in their order.
-func only(ids []ID, keep func(ID) bool) []ID {
-	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !keep(id) })
 }
 
 // load orders wallets: a wallet that would refuse comes last.

@@ -68,9 +68,6 @@ func (r Registry) Funding() (Registration, bool) {
 	return r[i], true
 }
 
-// Active returns the common wallets that new payments may use.
-func (r Registry) Active() []token.Address { return r.Paying("") }
-
 // Paying returns the wallets that new payments of owner may use: a merchant with wallets of its own, or empty for all
 // others.
 func (r Registry) Paying(owner string) (paying []token.Address) {
@@ -97,7 +94,6 @@ func (s State) Fits(merchant string) bool {
 // Working returns the wallets that are not retired, either with a record or without.
 func (r Registry) Working(opened bool) Registry {
 	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool {
-		return r.State == Retired || r.Opened != opened ||
-			r.Address.IsZero()
+		return r.State == Retired || r.Opened != opened || r.Address.IsZero()
 	})
 }

@@ -253,16 +253,17 @@ func Spendable(a token.Amount) token.Amount {
 // Refusal returns why w gives no new reservation for n, or nil. Every store checks in this order.
 // It ignores a reservation that n.Payment already holds for n.For.
 func (w Wallet) Refusal(n Need) error {
+	_, reserved := w.Reservations[n.Payment]
+	_, held := w.Holds(n.Payment, n.For)
+	taken, counted := w.PerMerchant[n.Merchant]
 	switch {
 	case n.Owner != w.Merchant && n.Owner != Anyone:
 		return ErrOwner
-	case w.Paused != "":
+	case w.Paused != "" || w.Damaged != "":
 		return ErrPaused
-	case w.Damaged != "":
-		return ErrPaused
-	case w.heldForAnother(n):
+	case reserved && !held:
 		return ErrHeld
-	case w.capped(n):
+	case n.MerchantCap > 0 && (taken >= n.MerchantCap || !counted && len(w.PerMerchant) >= MaxInFlight):
 		return ErrMerchantCap
 	case w.NextNonce >= w.Ceiling || len(w.Reservations) >= MaxInFlight:
 		return ErrCeiling
@@ -273,16 +274,4 @@ func (w Wallet) Refusal(n Need) error {
 	default:
 		return nil
 	}
-}
-
-func (w Wallet) heldForAnother(n Need) bool {
-	_, reserved := w.Reservations[n.Payment]
-	_, held := w.Holds(n.Payment, n.For)
-	return reserved && !held
-}
-
-// capped reports whether the merchant of n has reached its cap, or cannot be counted.
-func (w Wallet) capped(n Need) bool {
-	taken, counted := w.PerMerchant[n.Merchant]
-	return n.MerchantCap > 0 && (taken >= n.MerchantCap || !counted && len(w.PerMerchant) >= MaxInFlight)
 }

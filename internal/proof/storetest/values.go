@@ -47,7 +47,7 @@ func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 	units, _ := p.Amount.Uint64()
 	return chain.Tx{
 		GasUnit: chain.GasUnit(units % 2 * 1000), // of every other payment the token pays gas
-		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.CallData(tip%2 == 1), Gas: 65_000,
+		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.Call(token.Address{}, tip%2 == 1).Data, Gas: 65_000,
 		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
 	}
 }

@@ -170,7 +170,7 @@ func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 		return "off", nil
 	}
 	var holders []token.Address
-	for _, from := range e.wallets.Active() {
+	for _, from := range e.wallets.Paying("") {
 		if v, err := e.View(ctx, e.nodes, from); err == nil && !v.Balance.IsZero() {
 			holders = append(holders, from)
 		}
@@ -278,5 +278,5 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
 		}
 	}
-	return fmt.Sprintf("%d wallets, %d active", len(e.wallets), len(e.wallets.Active())), err
+	return fmt.Sprintf("%d wallets, %d active", len(e.wallets), len(e.wallets.Paying(""))), err
 }
