@@ -146,17 +146,13 @@ func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apik
 		condition = "attribute_not_exists(terms) OR " + condition
 	}
 	return s.make(ctx, change{item: encode(termsItem{termsPrefix + merchantID, to.Text()}), when: condition,
-		values: args{":from": from.Text(), ":to": to.Text()}}, apikey.ErrTerms, "storing the terms of "+merchantID)
+		values: args{":from": from.Text(), ":to": to.Text()}}, is(apikey.ErrTerms), "storing the terms of "+merchantID)
 }
 
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	_, err := s.apply(ctx, change{key: apiKeyKey(hash), set: args{"last_used_at": at},
-		when:   "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
-		values: args{":since": since}})
-	if stale, ok := refused(err); ok && stale == nil {
-		return apikey.ErrNotFound
-	}
-	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
+	return s.make(ctx, change{key: apiKeyKey(hash), set: args{"last_used_at": at}, values: args{":since": since},
+		when: "attribute_exists(key_hash) AND (attribute_not_exists(last_used_at) OR last_used_at <= :since)",
+	}, unless(apikey.ErrNotFound, nil), "touching an API key") // another request may just have recorded its use
 }
 
 func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
@@ -214,7 +210,7 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 		do: "SET revoked_at = if_not_exists(revoked_at, :at)", values: args{":at": at},
 		returns: types.ReturnValueAllNew})
 	if err != nil {
-		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
+		return apikey.Key{}, outcome(err, is(apikey.ErrNotFound), "revoking an API key")
 	}
 	return decodeAPIKey(item)
 }
@@ -233,35 +229,32 @@ func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
 		if end.at.IsZero() {
 			continue
 		}
-		at := text(instant(end.at))
-		_, err := s.apply(ctx, change{key: apiKeyKey(k.Hash), set: args{end.attribute: at},
+		if err := s.make(ctx, change{key: apiKeyKey(k.Hash), set: args{end.attribute: end.at},
 			when:  "attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)",
-			names: map[string]string{"#end": end.attribute}, values: args{":at": at}})
-		if stored, ok := refused(err); ok && stored == nil {
-			return apikey.ErrNotFound
-		}
-		if err := outcome(err, nil, "ending "+k.ID); err != nil { // refused: it ends earlier already
+			names: map[string]string{"#end": end.attribute}, values: args{":at": end.at},
+		}, unless(apikey.ErrNotFound, nil), "ending "+k.ID); err != nil { // it may end earlier already
 			return err
 		}
 	}
 	return nil
 }
 
+// An apiKeyItem is an apikey.Key, whose hash and grant are stored as texts.
 type apiKeyItem struct {
-	KeyHash      string `dynamodbav:"key_hash"` // lower-case hex
-	KeyID        string `dynamodbav:"key_id"`
-	MerchantID   string `dynamodbav:"merchant_id"`
-	MerchantName string `dynamodbav:"merchant_name"`
-	Mode         string `dynamodbav:"mode"`
-	Prefix       string `dynamodbav:"prefix"`
-	Last4        string `dynamodbav:"last4"`
-	CreatedAt    string `dynamodbav:"created_at"`
-	ExpiresAt    string `dynamodbav:"expires_at,omitempty"`
-	RevokedAt    string `dynamodbav:"revoked_at,omitempty"`
-	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
-	Label        string `dynamodbav:"label,omitempty"`
-	Grant        string `dynamodbav:"grant"` // apikey.Grant's text
-	Term         string `dynamodbav:"term,omitempty"`
+	Hash         apikey.Hash `dynamodbav:"-"`
+	ID           string      `dynamodbav:"key_id"`
+	MerchantID   string      `dynamodbav:"merchant_id"`
+	MerchantName string      `dynamodbav:"merchant_name"`
+	Mode         apikey.Mode `dynamodbav:"mode"`
+	Prefix       string      `dynamodbav:"prefix"`
+	Last4        string      `dynamodbav:"last4"`
+	CreatedAt    time.Time   `dynamodbav:"created_at"`
+	ExpiresAt    time.Time   `dynamodbav:"expires_at,omitempty"`
+	Term         time.Time   `dynamodbav:"term,omitempty"`
+	RevokedAt    time.Time   `dynamodbav:"revoked_at,omitempty"`
+	LastUsedAt   time.Time   `dynamodbav:"last_used_at,omitempty"`
+	Label        string      `dynamodbav:"label,omitempty"`
+	apikey.Grant `dynamodbav:"-"`
 }
 
 func encodeAPIKey(k apikey.Key) attributes {
@@ -269,26 +262,17 @@ func encodeAPIKey(k apikey.Key) attributes {
 	if err != nil { // none has a value that JSON cannot write
 		panic(err)
 	}
-	return encode(apiKeyItem{
-		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
-		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instant(k.CreatedAt),
-		ExpiresAt: instant(k.ExpiresAt), RevokedAt: instant(k.RevokedAt), LastUsedAt: instant(k.LastUsedAt),
-		Label: k.Label, Grant: string(grant), Term: instant(k.Term),
-	})
+	item := encode(apiKeyItem(k))
+	item[attrKeyHash], item["grant"] = text(hex.EncodeToString(k.Hash[:])), text(string(grant))
+	return item
 }
 
 func decodeAPIKey(item attributes) (apikey.Key, error) {
 	var it apiKeyItem
 	r := read(item, &it)
-	k := apikey.Key{
-		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName, Mode: apikey.Mode(it.Mode),
-		Label: it.Label, Prefix: it.Prefix, Last4: it.Last4, CreatedAt: r.instant("created_at", it.CreatedAt),
-		ExpiresAt: r.instant("expires_at", it.ExpiresAt), RevokedAt: r.instant("revoked_at", it.RevokedAt),
-		LastUsedAt: r.instant("last_used_at", it.LastUsedAt), Term: r.instant("term", it.Term),
-	}
-	r.note("grant", k.Grant.UnmarshalText([]byte(it.Grant)))
-	hash, err := hex.DecodeString(it.KeyHash)
-	r.require("key_hash", err == nil && len(hash) == len(k.Hash))
-	copy(k.Hash[:], hash)
-	return decoded(r, k, it.KeyID)
+	r.note("grant", it.Grant.UnmarshalText([]byte(textOf(item, "grant"))))
+	hash, err := hex.DecodeString(textOf(item, attrKeyHash))
+	r.require(attrKeyHash, err == nil && len(hash) == len(it.Hash))
+	copy(it.Hash[:], hash)
+	return decoded(r, apikey.Key(it), it.ID)
 }

@@ -54,14 +54,13 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
 	day.when = strings.Join(conditions, " AND ")
-	_, err := s.apply(ctx, day)
-	if stored, ok := refused(err); ok {
+	return s.make(ctx, day, func(stored attributes) error {
 		there, _ := stored["keys"].(*types.AttributeValueMemberSS)
 		if key != "" && there != nil && len(there.Value) >= store.MaxDayKeys && !slices.Contains(there.Value, key) {
 			return store.ErrDayKeys
 		}
-	}
-	return outcome(err, store.ErrDailyLimit, "charging the day of "+c.Merchant)
+		return store.ErrDailyLimit
+	}, "charging the day of "+c.Merchant)
 }
 
 // Refund implements store.DailyLimits. The SDK never repeats it: that would give back twice after a lost answer.

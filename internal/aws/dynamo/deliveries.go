@@ -32,7 +32,7 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 		return e, d, fmt.Errorf("reading %s: %w", r.Delivery, err)
 	}
 	for _, item := range items {
-		if sk, _ := item[attrSK].(*types.AttributeValueMemberS); sk != nil && strings.HasPrefix(sk.Value, endpointPrefix) {
+		if strings.HasPrefix(textOf(item, attrSK), endpointPrefix) {
 			e, err = decodeEndpoint(item)
 		} else {
 			d, err = decodeDelivery(item)

@@ -18,7 +18,7 @@ type deliveryItem struct {
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
 	AttemptCount  int        `dynamodbav:"attempt_count"` // compared by writes
-	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
+	NextAttemptAt time.Time  `dynamodbav:"next_attempt_at,omitempty"`
 	Shard         string     `dynamodbav:"shard,omitempty"` // set while it is parked; the due index has no others
 	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
 	EndedAt       string     `dynamodbav:"ended_at,omitempty"`
@@ -39,7 +39,7 @@ func encodeDelivery(d webhook.Delivery) attributes {
 	return encode(deliveryItem{
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
 		EventAt: eventAt(d), Body: deflated(d.Event.Body), Status: string(d.Status), Attempts: postItems(d.Attempts),
-		AttemptCount: len(d.Attempts), NextAttemptAt: instant(d.NextAttemptAt), Shard: shardOf(d),
+		AttemptCount: len(d.Attempts), NextAttemptAt: d.NextAttemptAt, Shard: shardOf(d),
 		CreatedAt: moment(d.CreatedAt), EndedAt: moment(d.EndedAt), TTL: expiry(d.CreatedAt),
 	})
 }
@@ -93,7 +93,7 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 			Merchant: ref.Merchant, Mode: ref.Mode, ID: it.EventID, Type: it.EventType,
 			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: body,
 		},
-		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
+		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: it.NextAttemptAt,
 		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt), EndedAt: r.instant("ended_at", it.EndedAt),
 	}
 	for _, a := range it.Attempts {

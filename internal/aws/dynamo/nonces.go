@@ -29,10 +29,8 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		when: "attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most",
 		names: map[string]string{"#id": string(n.Payment)},
-		values: args{
-			":now": n.At, ":one": 1, ":amount": units(n.Amount), ":gas": units(n.Gas),
-			":most": wallet.MaxInFlight, ":for": n.For,
-		},
+		values: args{":now": n.At, ":for": n.For, ":one": 1, ":amount": units(n.Amount), ":gas": units(n.Gas),
+			":most": wallet.MaxInFlight},
 		returns: types.ReturnValueAllNew,
 	}
 	if n.Owner != wallet.Anyone {
@@ -74,12 +72,11 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 // Return implements store.Nonces. A caller that repeats it after a lost answer gets ErrChanged.
 func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
 	c := change{
-		still: args{"next_nonce": nonce + 1, "paused": nil},
-		do:    "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",
-		when:  "reservations.#id = :nonce AND reserved_at.#id = :at",
-		names: map[string]string{"#id": string(n.Payment)},
-		values: args{":nonce": nonce, ":at": n.At, ":one": 1, ":amount": units(n.Amount),
-			":gas": units(n.Gas)},
+		still:  args{"next_nonce": nonce + 1, "paused": nil},
+		do:     "SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas",
+		when:   "reservations.#id = :nonce AND reserved_at.#id = :at",
+		names:  map[string]string{"#id": string(n.Payment)},
+		values: args{":nonce": nonce, ":at": n.At, ":one": 1, ":amount": units(n.Amount), ":gas": units(n.Gas)},
 	}
 	if n.MerchantCap > 0 {
 		c.do, c.names["#m"] = c.do+", in_flight.#m = if_not_exists(in_flight.#m, :one) - :one", n.Merchant
@@ -89,15 +86,18 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 }
 
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
-	return s.change(ctx, id, "orphaning a nonce of", change{do: "SET reserved_at.#id = :never", when: "reservations.#id = :nonce",
-		names:  map[string]string{"#id": string(holder)},
-		values: args{":nonce": nonce, ":never": time.Time{}}})
+	return s.change(ctx, id, "orphaning a nonce of", change{
+		do: "SET reserved_at.#id = :never", names: map[string]string{"#id": string(holder)},
+		when: "reservations.#id = :nonce", values: args{":nonce": nonce, ":never": time.Time{}},
+	})
 }
 
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
-	return s.make(ctx, change{key: keyOf(tx.ID), do: "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
-		when: "reservations.#id = :nonce", names: map[string]string{"#id": string(id)}, values: args{":nonce": tx.Nonce}},
-		nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
+	return s.make(ctx, change{
+		key: keyOf(tx.ID), names: map[string]string{"#id": string(id)},
+		do:   "REMOVE reservations.#id, reserved_at.#id, reserved_for.#id",
+		when: "reservations.#id = :nonce", values: args{":nonce": tx.Nonce},
+	}, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {

@@ -73,7 +73,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 		set:    pick(encodePayment(p), "wallet", "chain_id", "memo", "tx_gas", "tx_tip", "tx_cap", "tx_l1_fee", "tx_gas_unit", "revision"),
 		when:   "#state = :prepared AND revision IN (:old, :new)",
 		values: args{":prepared": payment.Prepared, ":old": old, ":new": p.Revision},
-	}, store.ErrChanged, "reassigning "+string(p.ID))
+	}, is(store.ErrChanged), "reassigning "+string(p.ID))
 }
 
 // Discard implements store.Payments. When the SDK repeats it after a lost answer the payment is gone, and the caller
@@ -81,7 +81,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return s.make(ctx, change{key: paymentKey(p.ID), gone: true,
 		still: args{attrState: payment.Prepared, "revision": p.Revision, "proposal": nil}},
-		store.ErrChanged, "discarding "+string(p.ID))
+		is(store.ErrChanged), "discarding "+string(p.ID))
 }
 
 // Adopt implements store.Payments. When the SDK repeats it after a lost answer, the caller gets ErrChanged.
@@ -115,7 +115,7 @@ func (s *Payments) SetMined(ctx context.Context, id payment.ID, at time.Time) (p
 		do: "SET mined_at = if_not_exists(mined_at, :at)", values: args{":at": moment(at.Truncate(time.Millisecond))},
 		returns: types.ReturnValueAllNew})
 	if err != nil {
-		return payment.Payment{}, outcome(err, store.ErrChanged, "storing that "+string(id)+" is mined")
+		return payment.Payment{}, outcome(err, is(store.ErrChanged), "storing that "+string(id)+" is mined")
 	}
 	return decodePayment(item)
 }
@@ -126,5 +126,5 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		still: args{attrState: payment.Committed, "version": p.Version - 1},
 		set: pick(encodePayment(p), attrState, "version", "updated_at", "onchain_tx_hash", "block_number", "network_fee", "failure_code",
 			"failure_message", "event_id", "event_type", "event_body")}
-	return s.make(ctx, c, store.ErrChanged, "finishing "+string(p.ID))
+	return s.make(ctx, c, is(store.ErrChanged), "finishing "+string(p.ID))
 }

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -107,27 +108,27 @@ func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint
 }
 
 type pendingTxItem struct {
-	PK        string   `dynamodbav:"pk"`
-	SK        string   `dynamodbav:"sk"`
-	Nonce     *uint64  `dynamodbav:"nonce"`
-	PaymentID string   `dynamodbav:"payment_id,omitempty"` // absent for a no-op
-	Merchant  string   `dynamodbav:"merchant_id,omitempty"`
-	Hashes    []string `dynamodbav:"hashes"`    // every attempt's, oldest first
-	Raw       []byte   `dynamodbav:"raw_bytes"` // the newest attempt
-	Tip       string   `dynamodbav:"tip"`
-	Cap       string   `dynamodbav:"fee_cap"`
-	At        string   `dynamodbav:"signed_at"`
-	Since     string   `dynamodbav:"since"` // when the first attempt was signed
-	Token     string   `dynamodbav:"token_held"`
-	Gas       string   `dynamodbav:"gas_held"` // wei
-	HasNoop   bool     `dynamodbav:"has_noop,omitempty"`
+	PK        string    `dynamodbav:"pk"`
+	SK        string    `dynamodbav:"sk"`
+	Nonce     *uint64   `dynamodbav:"nonce"`
+	PaymentID string    `dynamodbav:"payment_id,omitempty"` // absent for a no-op
+	Merchant  string    `dynamodbav:"merchant_id,omitempty"`
+	Hashes    []string  `dynamodbav:"hashes"`    // every attempt's, oldest first
+	Raw       []byte    `dynamodbav:"raw_bytes"` // the newest attempt
+	Tip       string    `dynamodbav:"tip"`
+	Cap       string    `dynamodbav:"fee_cap"`
+	At        time.Time `dynamodbav:"signed_at"`
+	Since     time.Time `dynamodbav:"since"` // when the first attempt was signed
+	Token     string    `dynamodbav:"token_held"`
+	Gas       string    `dynamodbav:"gas_held"` // wei
+	HasNoop   bool      `dynamodbav:"has_noop,omitempty"`
 }
 
 func encodePendingTx(tx wallet.PendingTx) attributes {
 	return encode(pendingTxItem{
 		PK: walletPK(tx.ID), SK: pendingTxSK(tx.Nonce),
 		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: texts(tx.Hashes), Raw: append([]byte{}, tx.Raw...),
-		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
+		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: tx.At, Since: tx.Since,
 		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant, HasNoop: tx.HasNoop,
 	})
 }
@@ -139,7 +140,7 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 		r := read(item, &it)
 		tx := wallet.PendingTx{
 			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw,
-			At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
+			At: it.At, Since: it.Since,
 			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas), HasNoop: it.HasNoop,
 		}

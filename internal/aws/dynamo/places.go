@@ -28,7 +28,7 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	item, full := refused(err)
 	held, _ := item["held"].(*types.AttributeValueMemberSS)
 	if !full || held == nil {
-		return outcome(err, store.ErrFull, "taking a place of "+p.Merchant)
+		return outcome(err, is(store.ErrFull), "taking a place of "+p.Merchant)
 	}
 	var ended []string
 	for _, name := range held.Value {
@@ -42,7 +42,7 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 	if err := s.drop(ctx, p, ended...); err != nil {
 		return err
 	}
-	return s.make(ctx, take, store.ErrFull, "taking a place of "+p.Merchant)
+	return s.make(ctx, take, is(store.ErrFull), "taking a place of "+p.Merchant)
 }
 
 func (s *Payments) Leave(ctx context.Context, p store.Place) error {

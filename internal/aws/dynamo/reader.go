@@ -30,11 +30,12 @@ type reader struct{ errs []error }
 // read decodes an item's attributes into it, a pointer to a struct: all that can be.
 func read(item attributes, it any) *reader {
 	r := &reader{}
-	if attributevalue.UnmarshalMap(item, it) == nil {
+	times := func(o *attributevalue.DecoderOptions) { o.DecodeTime.S = parseInstant }
+	if attributevalue.UnmarshalMapWithOptions(item, it, times) == nil {
 		return r
 	}
 	for name, value := range item {
-		r.note(name, attributevalue.UnmarshalMap(attributes{name: value}, it))
+		r.note(name, attributevalue.UnmarshalMapWithOptions(attributes{name: value}, it, times))
 	}
 	return r
 }
@@ -91,6 +92,11 @@ func (r *reader) address(name, s string) token.Address { return parsed(r, name, 
 func (r *reader) hash(name, s string) chain.Hash { return optional(r, name, s, chain.ParseHash) }
 
 // instant reads a time; an absent one is zero.
-func (r *reader) instant(name, s string) time.Time {
-	return optional(r, name, s, func(s string) (time.Time, error) { return time.Parse(time.RFC3339Nano, s) })
+func (r *reader) instant(name, s string) time.Time { return parsed(r, name, s, parseInstant) }
+
+func parseInstant(s string) (at time.Time, err error) {
+	if s != "" {
+		at, err = time.Parse(time.RFC3339Nano, s)
+	}
+	return at, err
 }

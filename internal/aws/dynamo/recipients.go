@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -13,13 +14,14 @@ import (
 // Address books are kept in the table ApiKeys: like a key's grant an entry says what a key may do, and send-payment
 // needs no right to a table of secrets to read it. The merchant index has a list for each address book, newest first.
 
+// An entryItem is a recipient.Entry. Its address, key_hash and merchant_id, its list in the merchant index, are texts.
 type entryItem struct {
-	KeyHash   string `dynamodbav:"key_hash"`    // recipient#<mode>#<merchant>#<address>
-	Book      string `dynamodbav:"merchant_id"` // recipients#<mode>#<merchant>: its list in the merchant index
-	CreatedAt string `dynamodbav:"created_at"`
-	Address   string `dynamodbav:"address"`
-	Label     string `dynamodbav:"label,omitempty"`
-	ActiveAt  string `dynamodbav:"active_at"`
+	Merchant  string        `dynamodbav:"-"`
+	Mode      string        `dynamodbav:"-"`
+	Address   token.Address `dynamodbav:"-"`
+	Label     string        `dynamodbav:"label,omitempty"`
+	CreatedAt time.Time     `dynamodbav:"created_at"`
+	ActiveAt  time.Time     `dynamodbav:"active_at"`
 }
 
 func entryKeyText(merchant, mode string, a token.Address) string {
@@ -36,21 +38,18 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 	return func(item attributes) (recipient.Entry, error) {
 		var it entryItem
 		r := read(item, &it)
-		e := recipient.Entry{
-			Merchant: merchant, Mode: mode, Address: r.address("address", it.Address), Label: it.Label,
-			CreatedAt: r.instant("created_at", it.CreatedAt), ActiveAt: r.instant("active_at", it.ActiveAt),
-		}
-		r.require("active_at", !e.ActiveAt.IsZero())
-		return decoded(r, e, "recipient "+it.Address)
+		it.Merchant, it.Mode, it.Address = merchant, mode, r.address("address", textOf(item, "address"))
+		r.require("active_at", !it.ActiveAt.IsZero())
+		return decoded(r, recipient.Entry(it), "recipient "+it.Address.String())
 	}
 }
 
 // AddEntry implements recipient.Store. When the SDK repeats the put after a lost answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
-	_, err := s.apply(ctx, create(encode(entryItem{
-		entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt),
-		e.Address.String(), e.Label, instant(e.ActiveAt),
-	})))
+	item := encode(entryItem(e))
+	item[attrKeyHash], item[attrMerchantID] = text(entryKeyText(e.Merchant, e.Mode, e.Address)), text(bookList(e.Merchant, e.Mode))
+	item["address"] = text(e.Address.String())
+	_, err := s.apply(ctx, create(item))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
 		return stored, err == nil && stored == e, err
@@ -95,5 +94,5 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 // DeleteEntry implements recipient.Store. When the SDK repeats it after a lost answer, the caller gets ErrNotFound.
 func (s *APIKeys) DeleteEntry(ctx context.Context, merchant, mode string, a token.Address) error {
 	c := change{key: entryKey(merchant, mode, a), gone: true, when: "attribute_exists(key_hash)"}
-	return s.make(ctx, c, recipient.ErrNotFound, "deleting an entry")
+	return s.make(ctx, c, is(recipient.ErrNotFound), "deleting an entry")
 }

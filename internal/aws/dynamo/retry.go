@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
 )
 
 // The SDK repeats a call by itself when an answer is lost. A transaction carries a token that makes DynamoDB answer
@@ -75,16 +73,21 @@ func conflicted(err error) bool {
 // once keeps the SDK from repeating a call whose answer is lost.
 func once(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, 1) }
 
-// counting counts in n the times that the SDK sent the call.
+// counting counts in n the times that the call failed.
 func counting(n *int) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
-		o.APIOptions = append(slices.Clip(o.APIOptions), func(stack *middleware.Stack) error {
-			return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("CountAttempts",
-				func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput,
-					middleware.Metadata, error) {
-					*n++
-					return next.HandleFinalize(ctx, in)
-				}), "Retry", middleware.After)
-		})
+		if r, ok := o.Retryer.(aws.RetryerV2); ok {
+			o.Retryer = counter{r, n}
+		}
 	}
+}
+
+type counter struct {
+	aws.RetryerV2
+	failed *int
+}
+
+func (c counter) IsErrorRetryable(err error) bool {
+	*c.failed++
+	return c.RetryerV2.IsErrorRetryable(err)
 }

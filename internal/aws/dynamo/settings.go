@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
@@ -30,25 +30,25 @@ type settingsItem struct {
 	Version   uint64            `dynamodbav:"version"`
 	Needs     uint64            `dynamodbav:"needs"`
 	Confirmed string            `dynamodbav:"confirmed,omitempty"` // the table's name
-	At        string            `dynamodbav:"created_at"`
+	At        time.Time         `dynamodbav:"created_at"`
 	Who       string            `dynamodbav:"who"`
 	Why       string            `dynamodbav:"reason"`
 	Values    map[string]string `dynamodbav:"values"`
 
 	// All but the last never change.
-	Asset    string `dynamodbav:"asset"`
-	Symbol   string `dynamodbav:"token_symbol"`
-	Decimals int    `dynamodbav:"token_decimals,omitempty"`
-	Added    string `dynamodbav:"added_at,omitempty"`
-	Closed   string `dynamodbav:"closed_at,omitempty"`
+	Asset    string    `dynamodbav:"asset"`
+	Symbol   string    `dynamodbav:"token_symbol"`
+	Decimals int       `dynamodbav:"token_decimals,omitempty"`
+	Added    time.Time `dynamodbav:"added_at,omitempty"`
+	Closed   time.Time `dynamodbav:"closed_at,omitempty"`
 }
 
 // decodeSettings returns a version of settings, or an error of settings with the version's number alone.
 func decodeSettings(table string, item attributes) (v settings.Settings, err error) {
 	var it settingsItem
 	r := read(item, &it)
-	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, Who: it.Who, Why: it.Why,
-		At: r.instant("created_at", it.At)}
+	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, At: it.At, Who: it.Who,
+		Why: it.Why}
 	if v, err = decoded(r, v, "the settings"); err != nil && it.Needs <= settings.Code {
 		err = fmt.Errorf("%w: %w", settings.ErrDamaged, err)
 	} else {
@@ -84,9 +84,9 @@ func (s *Payments) SetSettings(ctx context.Context, v settings.Settings) error {
 	if err := settings.Payments.Validate(v); err != nil {
 		return err
 	}
-	it := settingsItem{Version: v.Version + 1, Needs: v.Needs, At: instant(v.At), Who: v.Who, Why: v.Why, Values: settings.Payments.Encode(v),
-		Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: instant(rails[i].Added),
-		Closed: instant(rails[i].ClosedBy(v))}
+	it := settingsItem{Version: v.Version + 1, Needs: v.Needs, At: v.At, Who: v.Who, Why: v.Why, Values: settings.Payments.Encode(v),
+		Asset: c.String(), Symbol: v.Token.Symbol, Decimals: v.Token.Decimals, Added: rails[i].Added,
+		Closed: rails[i].ClosedBy(v)}
 	if v.Confirmed {
 		it.Confirmed = s.name
 	}
@@ -135,11 +135,10 @@ func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
 		var it settingsItem
 		r := read(item, &it)
 		coin, ok := token.ParseCoin(it.Asset)
-		added, closed := r.instant("added_at", it.Added), r.instant("closed_at", it.Closed)
-		r.errs = nil // of the settings
+		r.errs = nil // decodeSettings reports those of the settings
 		r.require("asset", ok)
 		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals},
-			Added: added, ClosedAt: closed}
+			Added: it.Added, ClosedAt: it.Closed}
 		rail.Settings, rail.Unusable = decodeSettings(s.name, item)
 		if rail.Unusable == nil && (rail.Settings.Coin() != coin || rail.Settings.Token != rail.Token) {
 			rail.Settings, rail.Unusable = settings.Settings{Stamp: settings.Stamp{Version: it.Version}}, settings.ErrDamaged
@@ -152,25 +151,23 @@ func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String())
 
 func decodeDenial(item attributes) (store.Denial, error) {
 	var it struct {
-		To     string `dynamodbav:"sk"`
-		Reason string `dynamodbav:"reason"`
-		At     string `dynamodbav:"created_at"`
+		To     string    `dynamodbav:"sk"`
+		Reason string    `dynamodbav:"reason"`
+		At     time.Time `dynamodbav:"created_at"`
 	}
 	r := read(item, &it)
-	return decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
+	return decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: it.At}, "a denial")
 }
 
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	others := 0
-	for item, err := range s.partition(ctx, "counting the deny list", deniedPK, "", "") {
-		if err != nil {
-			return err
-		}
-		if to, _ := item[attrSK].(*types.AttributeValueMemberS); to != nil && to.Value != d.To.String() {
+	_, err := all(s.partition(ctx, "counting the deny list", deniedPK, "", ""), func(item attributes) (struct{}, error) {
+		if textOf(item, attrSK) != d.To.String() {
 			others++
 		}
-	}
-	if err := store.FitsDenials(d, others); err != nil {
+		return struct{}{}, nil
+	})
+	if err := cmp.Or(err, store.FitsDenials(d, others)); err != nil {
 		return err
 	}
 	item := denialKey(d.To)

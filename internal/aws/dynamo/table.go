@@ -251,10 +251,27 @@ func (t table) apply(ctx context.Context, c change, options ...func(*dynamodb.Op
 	return out.Attributes, nil
 }
 
-// make makes a change. It returns refusal if its condition fails; nil stands for a change that was made before.
-func (t table) make(ctx context.Context, c change, refusal error, doing string, options ...func(*dynamodb.Options)) error {
+// make makes a change, or returns the refusal of the stored item if its condition fails.
+func (t table) make(ctx context.Context, c change, why refusal, doing string, options ...func(*dynamodb.Options)) error {
 	_, err := t.apply(ctx, c, options...)
-	return outcome(err, refusal, doing)
+	return outcome(err, why, doing)
+}
+
+// A refusal is the error that a failed condition stands for, by the stored item, which is nil if there is none. A nil
+// refusal stands for a change that was made before.
+type refusal func(stored attributes) error
+
+// is is a refusal that always stands for err.
+func is(err error) refusal { return unless(err, err) }
+
+// unless is a refusal that stands for missing if no item is stored, else for changed.
+func unless(missing, changed error) refusal {
+	return func(stored attributes) error {
+		if stored == nil {
+			return missing
+		}
+		return changed
+	}
 }
 
 // refused reports whether err is the failed condition of a write of one item.
@@ -267,10 +284,13 @@ func refused(err error) (item attributes, ok bool) {
 	return failed.Item, true
 }
 
-// outcome returns the error of a write of one item: refusal, nil for a write made before, if its condition failed.
-func outcome(err, refusal error, doing string) error {
-	if _, ok := refused(err); ok {
-		return refusal
+// outcome returns the error of a write of one item.
+func outcome(err error, why refusal, doing string) error {
+	if stored, ok := refused(err); ok {
+		if why == nil {
+			return nil
+		}
+		return why(stored)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -278,16 +298,11 @@ func outcome(err, refusal error, doing string) error {
 	return nil
 }
 
-// A write is a change in a transaction, or only its condition if it has no effect. A failed condition stands for the
-// error that refusal returns for the stored item, which is nil if there is none. A nil refusal stands for a write that
-// was made before.
+// A write is a change in a transaction, or only its condition if it has no effect.
 type write struct {
 	change
-	refusal func(stored attributes) error
+	refusal
 }
-
-// is is the refusal of a write that always stands for err.
-func is(err error) func(attributes) error { return func(attributes) error { return err } }
 
 func (t table) item(c change) (item types.TransactWriteItem) {
 	r := c.render()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -27,24 +26,19 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	if r.Merchant != "" {
 		item[attrAssigned] = text(r.Merchant)
 	}
-	_, err := s.apply(ctx, create(item))
-	if stored, taken := refused(err); taken {
-		if of, _ := stored[attrToken].(*types.AttributeValueMemberS); of == nil || of.Value != r.Token.String() {
+	return s.make(ctx, create(item), func(stored attributes) error {
+		if textOf(stored, attrToken) != r.Token.String() {
 			return store.ErrOtherRail
 		}
-	}
-	return outcome(err, nil, "registering "+r.Address.String())
+		return nil
+	}, "registering "+r.Address.String())
 }
 
 func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
 	if from == to {
 		from = "" // it keeps its time
 	}
-	_, err := s.apply(ctx, moving(id, from, to, at))
-	if stored, failed := refused(err); failed {
-		return unmoved(to)(stored)
-	}
-	return outcome(err, nil, "changing the state of "+id.Address.String())
+	return s.make(ctx, moving(id, from, to, at), unmoved(to), "changing the state of "+id.Address.String())
 }
 
 func moving(id wallet.ID, from, to wallet.State, at time.Time) change {
@@ -67,7 +61,7 @@ func idle(w wallet.Wallet, set args) change {
 }
 
 // unmoved judges the registration that is not in the state from which it was to move.
-func unmoved(to wallet.State) func(attributes) error {
+func unmoved(to wallet.State) refusal {
 	return func(stored attributes) error {
 		switch textOf(stored, attrState) {
 		case "":
@@ -135,13 +129,13 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 	pk := walletPartition(rail.ChainID)
 	registry, err := all(s.partition(ctx, "reading the registry of "+pk, pk, "", ""), func(item attributes) (wallet.Registration, error) {
 		var it struct {
-			SK       string `dynamodbav:"sk"`
-			Token    string `dynamodbav:"token_contract"`
-			State    string `dynamodbav:"state"`
-			Signer   string `dynamodbav:"signer"`
-			Since    string `dynamodbav:"since"`
-			Opened   bool   `dynamodbav:"opened"`
-			Merchant string `dynamodbav:"assigned_to"`
+			SK       string    `dynamodbav:"sk"`
+			Token    string    `dynamodbav:"token_contract"`
+			State    string    `dynamodbav:"state"`
+			Signer   string    `dynamodbav:"signer"`
+			Since    time.Time `dynamodbav:"since"`
+			Opened   bool      `dynamodbav:"opened"`
+			Merchant string    `dynamodbav:"assigned_to"`
 		}
 		r := read(item, &it)
 		contract, err := token.ParseAddress(it.Token)
@@ -151,7 +145,7 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 		}
 		w := wallet.Registration{
 			ID:    wallet.ID{ChainID: rail.ChainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
-			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: it.Since, Opened: it.Opened,
 			Merchant: it.Merchant,
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State) && w.State.Fits(w.Merchant))
@@ -166,34 +160,36 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 	return registry, err
 }
 
-type comparisonItem struct {
-	At       string `dynamodbav:"compared_at"`
-	Number   uint64 `dynamodbav:"final_block,omitempty"`
-	Hash     string `dynamodbav:"final_hash,omitempty"`
-	Seen     string `dynamodbav:"final_seen,omitempty"`
-	Revision uint64 `dynamodbav:"revision"`
-	Ran      string `dynamodbav:"ran_at,omitempty"`
-	Since    string `dynamodbav:"series_since,omitempty"`
-	Abreast  string `dynamodbav:"abreast_at,omitempty"`
+// A comparison is a store.Comparison as it is stored, but for its final block.
+type comparison struct {
+	At       time.Time            `dynamodbav:"compared_at"`
+	Final    chain.Block          `dynamodbav:"-"`
+	Seen     time.Time            `dynamodbav:"final_seen,omitempty"`
+	Silent   map[string]time.Time `dynamodbav:"silent,omitempty"`
+	Revision uint64               `dynamodbav:"revision"`
+	Ran      time.Time            `dynamodbav:"ran_at,omitempty"`
+	Since    time.Time            `dynamodbav:"series_since,omitempty"`
+	Abreast  time.Time            `dynamodbav:"abreast_at,omitempty"`
+}
 
-	Silent map[string]string `dynamodbav:"silent,omitempty"`
+type comparisonItem struct {
+	comparison
+	Number uint64 `dynamodbav:"final_block,omitempty"`
+	Hash   string `dynamodbav:"final_hash,omitempty"`
 }
 
 func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Comparison) error {
 	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
 		return err
 	}
-	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1,
-		Silent: map[string]string{}, Ran: instant(c.Ran), Since: instant(c.Since), Abreast: instant(c.Abreast)}
-	for node, since := range c.Silent {
-		it.Silent[node] = instant(since)
-	}
+	it := comparisonItem{comparison: comparison(c), Number: c.Final.Number}
+	it.Revision, it.Silent = c.Revision+1, maps.Collect(maps.All(c.Silent))
 	if !c.Final.Hash.IsZero() {
 		it.Hash = c.Final.Hash.String()
 	}
 	item := encode(it)
 	maps.Copy(item, comparedKey(rail, s.name))
-	return s.make(ctx, change{item: item, still: args{"revision": orNone(c.Revision)}}, store.ErrChanged,
+	return s.make(ctx, change{item: item, still: args{"revision": orNone(c.Revision)}}, is(store.ErrChanged),
 		"storing how "+rail.String()+" compares")
 }
 
@@ -202,16 +198,11 @@ func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Compari
 	return get(ctx, s.table, comparedKey(rail, s.name), name, nil, func(item attributes) (store.Comparison, error) {
 		var it comparisonItem
 		r := read(item, &it)
-		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
-		c := store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision,
-			Ran: r.instant("ran_at", it.Ran), Since: r.instant("series_since", it.Since), Abreast: r.instant("abreast_at", it.Abreast)}
-		for node, since := range it.Silent {
-			if c.Silent == nil {
-				c.Silent = map[string]time.Time{}
-			}
-			c.Silent[node] = r.instant("silent", since)
+		it.Final = chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
+		if len(it.Silent) == 0 {
+			it.Silent = nil
 		}
-		return decoded(r, c, name)
+		return decoded(r, store.Comparison(it.comparison), name)
 	})
 }
 
@@ -266,41 +257,42 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 // and store.ErrChanged if the stored one does not meet the condition.
 func (s *Payments) change(ctx context.Context, id wallet.ID, doing string, c change) error {
 	c.key, c.when = keyOf(id), strings.TrimSuffix("attribute_exists(pk) AND "+c.when, " AND ")
-	_, err := s.apply(ctx, c)
-	if item, failed := refused(err); failed && item == nil {
-		return wallet.ErrUnknown
-	}
-	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
+	return s.make(ctx, c, unless(wallet.ErrUnknown, store.ErrChanged), doing+" "+id.Address.String())
 }
 
 // Spendable amounts of a walletItem are numbers, so that the update of a reservation can compare and subtract them.
 type walletItem struct {
-	PK           string                `dynamodbav:"pk"`
-	SK           string                `dynamodbav:"sk"`
-	NextNonce    *uint64               `dynamodbav:"next_nonce"`
+	PK string `dynamodbav:"pk"`
+	SK string `dynamodbav:"sk"`
+	noncesItem
 	Returned     uint64                `dynamodbav:"returned,omitempty"`
-	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
 	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
-	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
-	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
 	ReservedFor  map[string]string     `dynamodbav:"reserved_for"` // payment id → revision
 	Token        attributevalue.Number `dynamodbav:"token_available"`
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
-	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
+	ClaimedUntil time.Time             `dynamodbav:"claimed_until,omitempty"`
 	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
 	Merchant     string                `dynamodbav:"assigned_to,omitempty"`
+}
+
+// A noncesItem has the attributes without which a wallet is unreadable, however damaged the others are.
+type noncesItem struct {
+	Next         *uint64           `dynamodbav:"next_nonce"`
+	Ceiling      *uint64           `dynamodbav:"nonce_ceiling"`
+	Reservations map[string]uint64 `dynamodbav:"reservations"` // payment id → nonce
+	ReservedAt   map[string]string `dynamodbav:"reserved_at"`  // payment id → time
 }
 
 // encodeWallet writes empty maps too: reservations set their elements, which DynamoDB does in existing maps only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ID), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
-		NoopsBelow: w.NoopsBelow, Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
+		PK: walletPK(w.ID), SK: "wallet", Returned: w.Returned, NoopsBelow: w.NoopsBelow,
+		noncesItem:  noncesItem{&w.NextNonce, &w.Ceiling, map[string]uint64{}, map[string]string{}},
 		ReservedFor: map[string]string{}, InFlight: map[string]int64{},
 		Token: attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:   attributevalue.Number(wallet.Spendable(w.Gas).String()), Paused: w.Paused,
-		ClaimedUntil: instant(w.ClaimedUntil), Merchant: w.Merchant,
+		ClaimedUntil: w.ClaimedUntil, Merchant: w.Merchant,
 	}
 	for id, reservation := range w.Reservations {
 		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),
@@ -315,12 +307,7 @@ var farAway = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
 // decodeWallet returns the decoder of the wallet id. Its error is store.ErrUnreadable.
 func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 	return func(item attributes) (wallet.Wallet, error) {
-		var nonces struct { // whatever else is damaged
-			Next         *uint64           `dynamodbav:"next_nonce"`
-			Ceiling      *uint64           `dynamodbav:"nonce_ceiling"`
-			Reservations map[string]uint64 `dynamodbav:"reservations"`
-			ReservedAt   map[string]string `dynamodbav:"reserved_at"`
-		}
+		var nonces noncesItem
 		r := read(item, &nonces)
 		r.require("next_nonce, nonce_ceiling or reservations", nonces.Next != nil && nonces.Ceiling != nil && nonces.Reservations != nil)
 		if len(r.errs) > 0 {
@@ -332,7 +319,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow,
 			Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
 			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
-			Paused: it.Paused, Merchant: it.Merchant, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
+			Paused: it.Paused, Merchant: it.Merchant, ClaimedUntil: it.ClaimedUntil,
 			PerMerchant: make(map[string]uint64, len(it.InFlight)), Progress: progressOf(item),
 		}
 		for merchant, n := range it.InFlight {
@@ -344,7 +331,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 		}
 		if err := errors.Join(r.errs...); err != nil {
 			w.Damaged = err.Error()
-			if w.ClaimedUntil.IsZero() && it.ClaimedUntil != "" {
+			if item["claimed_until"] != nil && w.ClaimedUntil.IsZero() {
 				w.ClaimedUntil = farAway
 			}
 			if item["paused"] != nil && w.Paused == "" {

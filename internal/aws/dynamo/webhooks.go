@@ -80,12 +80,7 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 	gone.Version++
 	return gone, s.transact(ctx, "removing "+e.ID,
 		write{change{key: endpointKey(e.Owner, e.ID), gone: true, still: args{"version": e.Version}},
-			func(stored attributes) error {
-				if stored == nil {
-					return webhook.ErrNotFound
-				}
-				return webhook.ErrConflict
-			}},
+			unless(webhook.ErrNotFound, webhook.ErrConflict)},
 		write{change{item: encodeEndpoint(gone, goneKey(e.Owner, e.ID))}, nil},
 		write{change{key: countKey(e.Owner), do: "ADD endpoints :less", values: args{":less": -1}}, nil})
 }
