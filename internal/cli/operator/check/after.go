@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 
@@ -101,7 +102,7 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 			continue
 		}
 		keys++
-		grants, unread := walletkey.Open(e.Account.AWS).Grants(ctx, string(r.Key))
+		sign, unread := walletkey.Open(e.Account.AWS).Signers(ctx, string(r.Key))
 		if unread != nil {
 			return "", unread
 		}
@@ -109,14 +110,20 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 		if r.State == wallet.Retired {
 			may = nil
 		}
-		if others := strings.Join(walletkey.Strangers(grants, may), ", "); others != "" {
+		if others := except(sign, may); others != "" {
 			err = errors.Join(err, fmt.Errorf("%s may sign for the %s wallet %s", others, r.State, r.Address))
 		}
-		if lacking := strings.Join(walletkey.Lacking(grants, may), ", "); lacking != "" {
+		if lacking := except(may, sign); lacking != "" {
 			err = errors.Join(err, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s", lacking, r.Address, r.Key))
 		}
 	}
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
+}
+
+// except lists those of all that are not among known.
+func except(all, known []string) string {
+	known = slices.DeleteFunc(slices.Clone(all), func(one string) bool { return slices.Contains(known, one) })
+	return strings.Join(known, ", ")
 }
 
 // railsAreWhole finds a stack without a rail, and nodes of a chain that no rail has: then one may have been lost with
@@ -186,4 +193,84 @@ func (e *examination) settingsHold(context.Context) (string, error) {
 		err = problem{error: err, warns: harmless}
 	}
 	return strings.Join(result, ", "), err
+}
+
+// live is the alias that callers of a function use.
+var live = "live"
+
+// liveIsDeployed compares the version behind each function's alias with the one that CloudFormation has deployed. They
+// differ during a canary, and after somebody moved the alias.
+func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
+	resources, err := e.Account.Resources(ctx)
+	functions, differ := 0, map[string][]string{} // functions by the difference
+	for _, r := range resources {
+		if r.Kind != "AWS::Lambda::Function" {
+			continue
+		}
+		functions++
+		all, err := e.runsOtherwise(ctx, r.Name)
+		if err != nil {
+			return "", fmt.Errorf("asking what %s runs: %w", r.ID, err)
+		}
+		for _, d := range all {
+			differ[d] = append(differ[d], r.ID)
+		}
+	}
+	for _, d := range slices.Sorted(maps.Keys(differ)) {
+		err = errors.Join(err, fmt.Errorf("%s (%s)", d, strings.Join(differ[d], ", ")))
+	}
+	if err != nil {
+		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
+	}
+	return fmt.Sprintf("%d functions run as deployed", functions), nil
+}
+
+// runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.
+func (e *examination) runsOtherwise(ctx context.Context, name string) (all []string, err error) {
+	client := lambda.NewFromConfig(e.Account.AWS)
+	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	if err != nil {
+		return nil, err
+	}
+	runs, err := client.GetFunctionConfiguration(ctx,
+		&lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: &live})
+	if err != nil {
+		return nil, err
+	}
+	if runs.Environment != nil && runs.Environment.Error != nil {
+		return nil, fmt.Errorf("the right kms:Decrypt? %s", aws.ToString(runs.Environment.Error.Message))
+	}
+	aliases, err := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: &name}) // there is one
+	if err != nil {
+		return nil, err
+	}
+	want, got := configuration(deployed), configuration(runs)
+	names := maps.Clone(want)
+	maps.Copy(names, got)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if want[name] != got[name] {
+			all = append(all, "another "+name)
+		}
+	}
+	for _, alias := range aliases.Aliases {
+		if aws.ToString(alias.Name) == live && alias.RoutingConfig != nil {
+			for version, weight := range alias.RoutingConfig.AdditionalVersionWeights {
+				all = append(all, fmt.Sprintf("version %s beside it for %.0f%% of requests", version, 100*weight))
+			}
+		}
+	}
+	return all, nil
+}
+
+// configuration returns the parts of a version that a deployment changes.
+func configuration(f *lambda.GetFunctionConfigurationOutput) map[string]string {
+	all := map[string]string{"code": aws.ToString(f.CodeSha256), "KMS key": aws.ToString(f.KMSKeyArn),
+		"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "timeout": fmt.Sprint(aws.ToInt32(f.Timeout))}
+	if f.LoggingConfig != nil {
+		all["log level"] = string(f.LoggingConfig.ApplicationLogLevel)
+	}
+	if f.Environment != nil {
+		maps.Copy(all, f.Environment.Variables)
+	}
+	return all
 }

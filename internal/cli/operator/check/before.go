@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"gopkg.in/yaml.v3"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
 // command returns a line of the AWS CLI for the region of the stack.
@@ -175,4 +179,44 @@ func (e *examination) keyWorks(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s is %s", key, is.KeyState)
 	}
 	return key, nil
+}
+
+// A template is a CloudFormation template with the parameters of one stack.
+type template struct {
+	Parameters map[string]struct {
+		Default string `yaml:"Default"`
+	} `yaml:"Parameters"`
+	Mappings map[string]map[string]map[string]any `yaml:"Mappings"`
+	refs     map[string]string                    // values of parameters
+	set      map[string]bool                      // the parameters named on the command line
+}
+
+// readTemplate reads a template in YAML. An unset parameter keeps its deployed value, as with sam deploy, or has its
+// default.
+func readTemplate(path string, now *deployed.Account, set []string) (t template, err error) {
+	text, err := os.ReadFile(path)
+	if err = cmp.Or(err, yaml.Unmarshal(text, &t)); err != nil {
+		return t, fmt.Errorf("reading %s: %w", path, err)
+	}
+	t.refs, t.set = map[string]string{}, map[string]bool{}
+	for name, p := range t.Parameters {
+		was, deployed := now.Parameters[name]
+		if t.refs[name] = was; !deployed {
+			t.refs[name] = p.Default
+		}
+	}
+	for _, pair := range set {
+		name, value, _ := strings.Cut(pair, "=")
+		if _, known := t.Parameters[name]; !known {
+			return t, fmt.Errorf("%s has no parameter %q: check its spelling, and samconfig.toml", path, name)
+		}
+		t.refs[name], t.set[name] = strings.Trim(value, `"`), true
+	}
+	return t, nil
+}
+
+// reserved returns the concurrency that the functions of a Size reserve.
+func (t template) reserved(size string) int {
+	n, _ := t.Mappings["Concurrency"][size]["All"].(int)
+	return n
 }

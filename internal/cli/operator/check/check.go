@@ -104,7 +104,7 @@ func (e *examination) checks(ctx context.Context) []check {
 		r := *e
 		r.Deployment = on
 		r.load(ctx)
-		for _, c := range append(append(r.ofRail(), r.ofNodes()...), r.ofWallets()...) {
+		for _, c := range append(r.ofRail(), r.ofWallets()...) {
 			if len(e.rails) > 1 {
 				c.name = on.Name() + ": " + c.name
 			}
@@ -119,15 +119,6 @@ func (e *examination) checks(ctx context.Context) []check {
 			"a table with the keys of another is in the wrong parameter"},
 		check{"replicas of the secrets", after, e.secretsAreReplicated,
 			"check the secret's replication in Secrets Manager (docs/disasters.md#a-lost-region)"})
-}
-
-// ofRail lists the checks of a rail that need neither its nodes nor its wallets.
-func (e *examination) ofRail() []check {
-	return []check{
-		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
-		{"nodes agree", warning | always, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
-			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
-	}
 }
 
 // Preflight is `remit preflight`.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,13 +29,18 @@ const (
 // gasLow is the setting GasLowGwei where that is 0.
 const gasLow = 2_000_000
 
-// ofNodes lists the checks of nodes, if their list was read.
-func (e *examination) ofNodes() []check {
-	if e.noNodes != nil {
-		return nil
-	}
+// ofRail lists the checks of a rail and, if their list was read, of its nodes.
+func (e *examination) ofRail() []check {
 	const when = warning | always
-	return []check{
+	all := []check{
+		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
+		{"nodes agree", when, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
+			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
+	}
+	if e.noNodes != nil {
+		return all
+	}
+	return append(all, []check{
 		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail together"},
 		{"finality", when, e.everyNode(e.blocksBecomeFinal),
 			"choose a ConfirmationRule of every node (docs/chains.md), or nodes that keep the state of final blocks"},
@@ -45,7 +49,7 @@ func (e *examination) ofNodes() []check {
 		{"token", when, e.everyNode(e.tokenIsRight),
 			"close the rail before anybody is paid, and add the right one (docs/operate.md#rails); or replace the node"},
 		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
-	}
+	}...)
 }
 
 // nodesAgree finds nodes that are behind or on another branch.
@@ -212,8 +216,7 @@ func (e *examination) ofWallets() (all []check) {
 			}, "remit batch approve " + name})
 		}
 	}
-	return append(all, check{"own wallets", always, e.ownPay,
-		"make one pay: remit wallet resume, or drain --undo, or send it ether; or end them: remit wallet unassign"})
+	return all
 }
 
 // isFunded finds a wallet that cannot pay.
@@ -239,25 +242,6 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 		return "", fixed("send ether for gas to "+address, "holds %s", e.Gas(v.Gas))
 	}
 	return e.Holds(v.Account), nil
-}
-
-// ownPay finds merchants who pay from wallets of their own alone, of which none can pay.
-func (e *examination) ownPay(ctx context.Context) (string, error) {
-	var err error
-	pays := map[string]bool{}
-	for _, r := range e.wallets {
-		if r.Merchant != "" {
-			_, failed := e.isFunded(ctx, r)
-			pays[r.Merchant] = pays[r.Merchant] || r.State == wallet.Assigned && failed == nil
-		}
-	}
-	for _, merchant := range slices.Sorted(maps.Keys(pays)) {
-		terms, failed := e.Keys.Terms(ctx, merchant)
-		if err = errors.Join(err, failed); !pays[merchant] && terms.Of(e.TermsAsset()).Own != "" {
-			err = errors.Join(err, fmt.Errorf("payments of merchant %s wait: no wallet of its own can pay", merchant))
-		}
-	}
-	return fmt.Sprintf("of %d merchants", len(pays)), err
 }
 
 // activeWallets finds a stack without a wallet that pays, and wallets whose registration is lost.

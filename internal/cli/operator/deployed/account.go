@@ -141,18 +141,13 @@ func (*Account) Hint(context.Context) error { return nil }
 
 // Publish sends a message to the topic of urgent alarms, or else to the topic of the others.
 func (a *Account) Publish(ctx context.Context, subject, text string) error {
-	topic := a.Topic()
+	topic := cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
 	if topic == "" {
 		return nil
 	}
 	subject = subject[:min(len(subject), 100)] // as many as SNS takes
 	_, err := sns.NewFromConfig(a.AWS).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
 	return err
-}
-
-// Topic returns the ARN of the topic of urgent alarms, if there is one.
-func (a *Account) Topic() string {
-	return cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
 }
 
 // RPC implements Platform. A secret without a value has no nodes.
@@ -299,31 +294,18 @@ func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
 	return all, nil
 }
 
-// ARN names a resource of the stack's account and region.
-func (a *Account) ARN(service, resource string) (string, error) {
-	of, err := arn.Parse(a.ID)
-	if err != nil {
-		return "", fmt.Errorf("reading the ARN of stack %s: %w", a.Stack, err)
-	}
-	if of.Service, of.Resource = service, resource; service == "iam" { // of every region
-		of.Region = ""
-	}
-	return of.String(), nil
-}
-
 // Signers returns the ARNs of the roles of the functions that sign.
 func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
-	all, err := a.Resources(ctx)
-	if err != nil {
+	of, err := arn.Parse(a.ID)
+	all, unread := a.Resources(ctx)
+	if err = cmp.Or(err, unread); err != nil {
 		return nil, err
 	}
+	of.Service, of.Region = "iam", ""
 	for _, r := range all {
 		if slices.Contains(walletkey.SigningRoles(), r.ID) {
-			role, err := a.ARN("iam", "role/"+r.Name)
-			if err != nil {
-				return nil, err
-			}
-			arns = append(arns, role)
+			of.Resource = "role/" + r.Name
+			arns = append(arns, of.String())
 		}
 	}
 	if roles := walletkey.SigningRoles(); len(arns) != len(roles) {

@@ -2,6 +2,7 @@
 package walletkey
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
+
+	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
 // Tag is the tag of a stack's keys; its value is the stack's name. The functions that
@@ -55,15 +60,19 @@ func SigningRoles() []string {
 	return []string{"CheckReceiptsFunctionRole", "SendPaymentFunctionRole", "SendPaymentsFunctionRole", "ReleaseProposalsFunctionRole"}
 }
 
-// A Grant lets a role do something with a key.
-type Grant struct {
-	ID, Name string
-	Role     string // its ARN; once it is deleted, an id
-	Sign     bool
+// Signers returns the ARNs of the roles that grants on a key let sign, or the id of a role that is deleted.
+func (k Keys) Signers(ctx context.Context, key string) (roles []string, err error) {
+	grants, err := k.grants(ctx, key)
+	for _, g := range grants {
+		if slices.Contains(g.Operations, types.GrantOperationSign) {
+			roles = append(roles, aws.ToString(g.GranteePrincipal))
+		}
+	}
+	return roles, err
 }
 
-// Grants returns the grants on a key, none of a key that is deleted.
-func (k Keys) Grants(ctx context.Context, key string) (all []Grant, err error) {
+// grants returns the grants on a key, none of a key that is deleted.
+func (k Keys) grants(ctx context.Context, key string) (all []types.GrantListEntry, err error) {
 	pages := kms.NewListGrantsPaginator(k.client, &kms.ListGrantsInput{KeyId: &key})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -73,10 +82,7 @@ func (k Keys) Grants(ctx context.Context, key string) (all []Grant, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the grants on %s: %w", key, err)
 		}
-		for _, g := range page.Grants {
-			all = append(all, Grant{aws.ToString(g.GrantId), aws.ToString(g.Name), aws.ToString(g.GranteePrincipal),
-				slices.Contains(g.Operations, types.GrantOperationSign)})
-		}
+		all = append(all, page.Grants...)
 	}
 	return all, nil
 }
@@ -98,34 +104,32 @@ func (k Keys) GrantSign(ctx context.Context, key, stack string, roles []string) 
 
 // EndGrants ends all grants of GrantSign. After an error some may be left.
 func (k Keys) EndGrants(ctx context.Context, key, stack string) error {
-	grants, err := k.Grants(ctx, key)
+	grants, err := k.grants(ctx, key)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if g.Name != grantName(stack) {
+		if aws.ToString(g.Name) != grantName(stack) {
 			continue
 		}
-		if _, err := k.client.RevokeGrant(ctx, &kms.RevokeGrantInput{KeyId: &key, GrantId: &g.ID}); err != nil {
+		if _, err := k.client.RevokeGrant(ctx, &kms.RevokeGrantInput{KeyId: &key, GrantId: g.GrantId}); err != nil {
 			return fmt.Errorf("ending a grant on %s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-// Strangers returns who else than roles may sign by grants.
-func Strangers(grants []Grant, roles []string) (strangers []string) {
-	for _, g := range grants {
-		if g.Sign && !slices.Contains(roles, g.Role) {
-			strangers = append(strangers, g.Role)
-		}
-	}
-	return strangers
-}
+// spki precedes the point x, y in the SubjectPublicKeyInfo of a key of the curve secp256k1, in DER (RFC 5480, SEC 2).
+const spki = "\x30\x56\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x0a\x03\x42\x00"
 
-// Lacking returns which of roles may not sign by grants.
-func Lacking(grants []Grant, roles []string) []string {
-	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
-		return slices.ContainsFunc(grants, func(g Grant) bool { return g.Sign && g.Role == role })
-	})
+// AddressOf returns the account of a secp256k1 key, a SubjectPublicKeyInfo in DER (RFC 5280). Anything else is ErrKey.
+func AddressOf(der []byte) (token.Address, error) {
+	point, _ := bytes.CutPrefix(der, []byte(spki)) // without it, the whole is no point
+	key, err := secp256k1.ParsePubKey(point)
+	if err != nil {
+		return token.Address{}, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	h := keccak.NewLegacyKeccak256()
+	h.Write(key.SerializeUncompressed()[1:]) // x, y
+	return token.Address(h.Sum(nil)[12:]), nil
 }
