@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 
 // Listen is `remit listen`.
 type Listen struct {
-	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is, on this machine."`
+	URL    string `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"A stack on this machine."`
 	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address to receive at; port 0 is any."`
 	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant; without it, the command makes a merchant."`
-	To     string `name:"forward" placeholder:"URL" help:"Send each genuine webhook on to your own server, and answer as it does."`
+	To     string `name:"forward" placeholder:"URL" help:"Send genuine webhooks on, and answer as your server does."`
 	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit retry."`
 	Body   bool   `help:"Print the whole body of every event."`
 }
@@ -70,8 +71,9 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 		return "", err
 	}
 	if c.Key == "" {
-		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event of a payment:\n\n  curl -s %s/send-payment -H 'x-api-key: %s' "+
-			`-H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'`+"\n\n", api.URL, api.Key)
+		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event:\n\n  curl -s %s/send-payment "+
+			`-H 'x-api-key: %s' -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
+			api.URL, api.Key, strings.Repeat("2", 40))
 	}
 	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 
 // instructions are for the model to read before the tools.
 const instructions = `Pays a stablecoin. Money cannot be called back.
-Every payment has an intent: the name, in the user's own records, of what is paid (order id, invoice number, "salary 2026-11 Ann").
+Every payment has an intent: what is paid, as the user's records name it (order id, invoice, "salary 2026-11 Ann").
 After an error, a timeout or a restart, call pay again with the SAME intent: it pays once.
 Never make an intent from chance or the time, and never change its spelling: another intent is another payment.`
 
@@ -78,7 +78,7 @@ After any error or timeout repeat the call with the same intent.`)
 	tool(s, "wait", a.wait, "Wait up to 50 seconds until a payment is final (confirmed or failed). "+
 		"One that is still pending needs another wait, not another payment.")
 	tool(s, "limits", a.limits, "What this agent may pay, and what was paid today (UTC). They cannot be changed here.")
-	tool(s, "address_book", a.book, "Addresses that the user has entered, with their labels. Compare every digit before you pay.")
+	tool(s, "address_book", a.book, "The user's addresses, with their labels. Compare every digit before you pay.")
 	return s
 }
 
@@ -181,15 +181,10 @@ func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error
 	} else {
 		next += meaning(p)
 	}
-	return answer(p, next+" Is it the same bill? If the user wants a second payment, call pay with different_from set to this tx_hash.")
+	return answer(p, next+" Is it the same bill? To pay it again, call pay with different_from set to this tx_hash.")
 }
 
 func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
-
-// nothingMoved reports that the payment is final and paid nobody.
-func nothingMoved(p remit.Payment) bool {
-	return p.Status == "failed" && p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code))
-}
 
 // pays reports whether the payment, or an entry of the batch, has that recipient.
 func pays(p remit.Payment, to string) bool {
@@ -222,9 +217,9 @@ func (a *agent) find(ctx context.Context, in struct {
 		case err != nil:
 			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
 		case p == nil:
-			return map[string]any{"next": "Nothing is stored for this intent; a request of the last minute may still pay. To pay, call pay."}, nil
+			return next("Nothing is stored for it; a request of the last minute may still pay. To pay, call pay.")
 		case !signed(p):
-			return map[string]any{"next": "The payment of this intent is under way, or waits for approval: call pay with the same intent."}, nil
+			return next("Its payment is under way, or waits for approval: call pay with the same intent.")
 		}
 		return answer(*p, meaning(*p))
 	}
@@ -254,7 +249,7 @@ func meaning(p remit.Payment) string {
 		return "It is final: the recipient has it."
 	case p.Status == remit.PaymentStatusPending:
 		return "It is pending: call wait, and do not pay again."
-	case nothingMoved(p):
+	case p.Failure != nil && slices.Contains(paidNobody, string(p.Failure.Code)):
 		return "It FAILED and paid nobody. Ask the user; a new attempt needs another intent."
 	}
 	return "It FAILED, but coins moved; failure says which. Ask the user."
@@ -311,6 +306,8 @@ func first[T any](name string, all iter.Seq2[T, error], next string, show func(T
 	}
 	return map[string]any{name: list, "next": next}, nil
 }
+
+func next(step string) (any, error) { return map[string]any{"next": step}, nil }
 
 func tokens(amount remit.Amount, decimals int) string {
 	text, _ := remit.FormatUnits(amount, decimals) // "" of null

@@ -69,7 +69,7 @@ func join(ctx context.Context, c *remit.Client, name string) error {
 // explained returns err, or the advice to start a stack if none listens.
 func explained(err error, c *remit.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass the URL of another", c.URL)
+		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass another URL", c.URL)
 	}
 	return err
 }

@@ -25,12 +25,12 @@ import (
 type Pay struct {
 	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset (its name in GET /assets, or a symbol that no other has)."`
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays every row again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays the same rows again."`
+	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays all again."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays all again."`
 	Asset       string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
 	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
-	Propose     bool          `help:"Propose each row, or with --batch up to 100 together, for another key to approve. Nothing is paid now."`
-	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when the payments are due, as 2026-01-30T09:00:00Z."`
+	Propose     bool          `help:"Propose the rows, for another key to approve. Nothing is paid now."`
+	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when they are due, as 2026-01-30T09:00:00Z."`
 	DryRun      bool          `help:"Show the payments, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
@@ -143,7 +143,10 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
-	err := p.payAll(ctx)
+	err := p.payNumbered(ctx)
+	if err == nil && p.number > 0 && !p.Batch {
+		err = p.each(ctx, "Paying", unpaidKey, p.pay)
+	}
 	if err == nil && c.Wait {
 		err = p.each(ctx, "Waiting", func(r *payRow) string { return map[bool]string{true: r.hash}[r.status == "pending"] }, p.await)
 	}
@@ -258,19 +261,12 @@ func (p *payout) leave() {
 	p.shown = 0
 }
 
-// payAll pays every row that has no payment yet.
-func (p *payout) payAll(ctx context.Context) error {
-	if err := p.payNumbered(ctx); err != nil || p.number == 0 || p.Batch {
-		return err
-	}
-	return p.each(ctx, "Paying", unpaidKey, func(ctx context.Context, rows []*payRow) error { return p.pay(ctx, rows[0]) })
-}
-
 // unpaidKey groups the rows without a payment, each by its own key.
 func unpaidKey(r *payRow) string { return map[bool]string{true: r.key}[r.status == ""] }
 
 // pay asks for a row's payment until the API reports its outcome.
-func (p *payout) pay(ctx context.Context, r *payRow) error {
+func (p *payout) pay(ctx context.Context, rows []*payRow) error {
+	r := rows[0] // of its key
 	made, err := p.ask(ctx, r.key, r.order())
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	switch {
@@ -401,7 +397,7 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &NothingNew{"nothing new: " + before.text(p) + ", paid before; another payout needs a name of its own (--run)"}
+			return &NothingNew{"nothing new: " + before.text(p) + ", paid before; name another payout with --run"}
 		}
 		all := p.of(func(*payRow) bool { return true })
 		are := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]

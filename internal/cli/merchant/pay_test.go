@@ -120,7 +120,7 @@ func TestPayAssets(t *testing.T) {
 		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
 		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
 		{plain, "--asset=dai", `asset "dai": name one of `},
-		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; pay USDC under another --run`},
+		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
 	} {
 		flags := slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })
@@ -164,7 +164,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	pay(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`)
 	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
-	pay(3, `paid otherwise +1 row of this run`)
+	pay(3, `paid otherwise +1 row, with another reference`)
 	pay(0, `all 3 rows are confirmed`, "--run", "July/1")
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {

@@ -53,7 +53,7 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	})
 	switch {
 	case inProgress(err):
-		return fmt.Errorf("batch %d of this run was begun with other rows, or with one row alone; run the file as it was then, in that mode: %w",
+		return fmt.Errorf("batch %d of this run was begun with other rows, or in another mode; run it as it was: %w",
 			p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
@@ -114,7 +114,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, err
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run pays %s (%s); pay %s under another --run", one.Token, one.Asset, p.coin.Token)
+			return nil, fmt.Errorf("this run pays %s (%s); give %s another --run", one.Token, one.Asset, p.coin.Token)
 		}
 		stored = append(stored, one)
 	}
@@ -141,7 +141,7 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 	}
 	var its []*payRow
 	for _, r := range p.rows {
-		if r.to.String() == first.To && r.amount.String() == first.Amount.String() && (r.reference == first.Reference || !words) {
+		if r.pays(first.To, first.Amount) && (r.reference == first.Reference || !words) {
 			its = append(its, r)
 		}
 	}
@@ -237,7 +237,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		}
 		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.coin.Asset, Reference: batchReference(p.number)}
 		for _, r := range rows {
-			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference})
+			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: r.order().Amount, Reference: r.reference})
 		}
 		first := rows[0].order()
 		first.Metadata = alone
@@ -276,7 +276,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 			*stale = 0
 		}
 		if *stale == 3 {
-			return p.stop(rows, unknown, "its Idempotency-Key belongs to another batch, which cannot be found: "+why(refusal))
+			return p.stop(rows, unknown, "its Idempotency-Key has another batch, which cannot be found: "+why(refusal))
 		}
 	case !p.Batch:
 		p.lost(rows[0], refused, why(refusal))

@@ -117,7 +117,7 @@ func TestPayBatches(t *testing.T) {
 	all = append(all, upTo(250, 257)...)
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
 		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batch`, out) ||
-		!matches(`(?s)paid otherwise +3 rows .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
+		!matches(`(?s)paid otherwise +3 rows, .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))

@@ -47,6 +47,11 @@ func (r *payRow) order() remit.Order {
 	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
+// pays reports whether the row is for that recipient and amount.
+func (r *payRow) pays(to string, amount remit.Amount) bool {
+	return r.to.String() == to && r.amount.String() == amount.String()
+}
+
 // The columns that a file may have; names are compared without regard to case.
 var (
 	addressColumns = []string{"address", "wallet_address", "to"}
@@ -112,8 +117,8 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 // A payFile is a file of payments behind its header.
 type payFile struct {
 	*csv.Reader
-	column          map[string]int
-	address, amount string // the names of two columns
+	column          map[string]int // places by names in lower case
+	address, amount string         // the names of two columns
 
 	// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
 	commas    bool
@@ -126,7 +131,7 @@ func payFileOf(file []byte) (*payFile, error) {
 		return nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
 	header, _, _ := bytes.Cut(file, []byte("\n"))
-	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file))}
+	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file)), column: map[string]int{}}
 	if f.commas = bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")); f.commas {
 		f.Comma = ';'
 	}
@@ -136,24 +141,17 @@ func payFileOf(file []byte) (*payFile, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in line 1: address,amount", err)
 	}
-	f.column, f.address, f.amount, err = columnsOf(names)
-	return f, err
-}
-
-// columnsOf returns the places of a header's columns by their names in lower case, and the names of two of them.
-func columnsOf(names []string) (column map[string]int, address, amount string, err error) {
-	column = map[string]int{}
 	for i, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := column[name]; twice && slices.Contains(payColumns, name) {
-			return nil, "", "", fmt.Errorf("the header has the column %s twice; remove one", name)
+		if _, twice := f.column[name]; twice && slices.Contains(payColumns, name) {
+			return nil, fmt.Errorf("the header has the column %s twice; remove one", name)
 		}
-		column[name] = i
+		f.column[name] = i
 	}
-	if address, err = oneOf(column, addressColumns...); err == nil {
-		amount, err = oneOf(column, "amount", "amount_units")
+	if f.address, err = oneOf(f.column, addressColumns...); err == nil {
+		f.amount, err = oneOf(f.column, "amount", "amount_units")
 	}
-	return column, address, amount, err
+	return f, err
 }
 
 // payKey returns the Idempotency-Key of the payment with that number among those with the same content.

@@ -80,7 +80,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	}
 	if n := len(p.lacking); n > 0 {
 		const shownElse = 5
-		fmt.Fprintf(out, "  paid otherwise  %s of this run, not in the file or there under another reference:\n", counted(n, "row"))
+		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or not in the file:\n", counted(n, "row"))
 		for _, was := range p.lacking[:min(n, shownElse)] {
 			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.coin.Token, was[6], was[9], was[0])
 		}
@@ -110,8 +110,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		return nil
 	}
 	if p.Yes && len(repeats) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid, since an earlier row is repeated by %s; add --duplicates to pay also the repeated, or "+
-			"tell them apart by a reference", counted(len(repeats), "row"))
+		return fmt.Errorf("nothing was paid, since an earlier row is repeated by %s; add --duplicates to pay also "+
+			"the repeated, or tell them apart by a reference", counted(len(repeats), "row"))
 	}
 	return p.consent(ctx, out, len(repeats))
 }

@@ -29,8 +29,7 @@ func (p *payout) propose(ctx context.Context) error {
 			}
 			first = nil // of another file
 			for _, r := range p.rows {
-				if a := held.Request; first == nil && a.Payments == nil && r.to.String() == a.To && r.amount.String() == a.Amount.String() &&
-					r.reference == a.Reference {
+				if a := held.Request; first == nil && a.Payments == nil && r.pays(a.To, a.Amount) && r.reference == a.Reference {
 					first = r
 				}
 			}
@@ -46,7 +45,7 @@ func (p *payout) propose(ctx context.Context) error {
 			fmt.Fprintf(p.out, "line %d: refused: %s\n", rows[0].line, why(refusal))
 			continue
 		} else if err != nil {
-			return fmt.Errorf("line %d was not proposed, nor those behind it: %w; the same command again proposes none twice", rows[0].line, err)
+			return fmt.Errorf("line %d and those behind were not proposed: %w; repeat the command", rows[0].line, err)
 		}
 		fmt.Fprintf(p.out, "line %d: %s %s, %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
 	}

@@ -20,7 +20,7 @@ import (
 type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key     string        `env:"REMIT_API_KEY" help:"API key. Without it, the command makes one if the stack lets it."`
-	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient. You cannot get the money back."`
+	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient. It keeps the money."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
 	Webhook string        `placeholder:"URL" help:"Your endpoint for the event. A stack on this machine needs none."`
 	Limit   time.Duration `default:"5m" help:"How long to wait until the payment is final."`
@@ -95,30 +95,30 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 
 // register makes a webhook: the --webhook one or, where the stack is on this machine, a receiver of our own.
 func (s *smoke) register(ctx context.Context) (string, error) {
-	u, err := url.Parse(s.URL)
-	here := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
-	switch {
-	case s.Webhook != "":
-		s.webhook, err = s.api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: s.Webhook, Description: "remit smoke"})
-		return s.Webhook, err
-	case !here:
-		return "left out: pass --webhook URL to include it", nil
+	at, listener := s.Webhook, net.Listener(nil)
+	if at == "" {
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
+			return "left out: pass --webhook URL to include it", nil
+		}
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return "", err
+		}
+		at = "http://" + listener.Addr().String()
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	at := "http://" + listener.Addr().String()
-	if s.webhook, err = s.api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit smoke"}); err != nil {
-		return at, errors.Join(err, listener.Close())
+	var err error
+	s.webhook, err = s.api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit smoke"})
+	if err != nil || listener == nil {
+		return at, err
 	}
 	s.arrived = make(chan []byte, 64)
-	r := &receiver{out: io.Discard, answer: http.StatusNoContent, now: time.Now, secret: s.webhook.Secret, took: func(body []byte) {
+	r := &receiver{out: io.Discard, answer: http.StatusNoContent, now: time.Now, secret: s.webhook.Secret}
+	r.took = func(body []byte) {
 		select {
 		case s.arrived <- body:
 		case <-ctx.Done():
 		}
-	}}
+	}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(listener) }()
