@@ -65,7 +65,7 @@ func socket(address string) (string, error) {
 		return "", err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() || info.Mode() != os.ModeDir|0o700 {
-		return "", fmt.Errorf("%s is not a directory of yours alone (mode 0700); remove it, or set XDG_RUNTIME_DIR to one that is", dir)
+		return "", fmt.Errorf("%s is not a directory of yours alone (mode 0700); remove it, or set XDG_RUNTIME_DIR", dir)
 	}
 	return filepath.Join(dir, strings.Replace(address, "localhost", "127.0.0.1", 1)+".sock"), nil
 }
@@ -203,7 +203,7 @@ func send(ctx context.Context, url string, args []string) (ended response, err e
 		if ctx.Err() != nil {
 			return ended, ctx.Err()
 		}
-		return ended, fmt.Errorf("no remit local of yours answers at %s; start one there, or name another stack with --stack", url)
+		return ended, fmt.Errorf("no remit local of yours answers at %s; start one, or name another --stack", url)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	return ended, json.NewDecoder(answer.Body).Decode(&ended)

@@ -26,12 +26,12 @@ const (
 	// WorkSeconds is a function's time without its round trips: an assumption.
 	WorkSeconds = 0.001
 
-	always, troubled        = 5, 0.1        // of OwnMetrics, those of a stack that is well; hours with the others, in which AWS bills them
-	scalingAlarms           = 16            // four of each rate that DynamoDB's auto scaling follows: the table's and the index's, both kinds
+	always, troubled        = 5, 0.1        // of OwnMetrics, those of a stack that is well; hours with the others
+	scalingAlarms           = 16            // four for each of the rates that auto scaling follows
 	schedules               = 3             // check-receipts, refill-wallets and release-proposals, each minute
-	coreGB                  = 1769.0 / 1024 // memory with a whole core (Lambda developer guide, "Configure Lambda function memory")
+	coreGB                  = 1769.0 / 1024 // memory with a whole core ("Configure Lambda function memory")
 	idleRun                 = 0.1           // seconds of a scheduled run that finds nothing
-	restSeconds, minedLooks = 300, 3        // until a block is final for a run to rest (settlement.far); looks until one is mined
+	restSeconds, minedLooks = 300, 3        // until a block is final for a run to rest; looks until one is mined
 	requests                = 2             // of API Gateway, for each payment
 	kept                    = 3             // months that a delivery is kept (webhook.KeptFor)
 )
@@ -90,7 +90,7 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	looks = (looks + 2*rests) * s.Wallets * (1 - math.Exp(-pending/s.Wallets))
 	// An answer of the authorizer serves a key's requests for CacheSeconds, and then comes the wait for the next.
 	asked := requests * n / (1 + requests*rate/s.Keys*s.CacheSeconds)
-	hints, webhooks := n*(1-busy), n*one[s.Webhooks]                   // hints of payments whose wallet no run has claimed
+	hints, webhooks := n*(1-busy), n*one[s.Webhooks]                   // hints of payments that find no run
 	again := one[rests > 0] * hints / SecondsPerMonth * s.FinalSeconds // of their runs, which read each pending payment
 	// A poller takes each webhook as it comes, or its share of an epoch's webhooks.
 	batches := webhooks / max(1, min(webhookBatch, rate*s.EpochSeconds/pollers))

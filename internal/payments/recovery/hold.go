@@ -62,7 +62,7 @@ func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
 			Key: wallet.InSecret, Since: r.Now()}); err != nil {
 			return nil, fmt.Errorf("registering %s: %w", a, err)
 		}
-		r.Say("%s was in no table, and is draining: remit wallet drain --undo lets it pay for all, remit wallet assign for a merchant", a)
+		r.Say("%s was in no table, and is draining: let it pay with remit wallet drain --undo or assign", a)
 	}
 	return ids, nil
 }

@@ -125,7 +125,7 @@ func (r *run) dropTorn(ctx context.Context, id wallet.ID) (below uint64, err err
 			continue
 		}
 		below = tx.Nonce + 1
-		r.Say("%s: nonce %d has a transaction of payment %s, which is not signed: it counts as lost", id.Address, tx.Nonce, tx.Payment)
+		r.Say("%s: payment %s is not signed: nonce %d counts as lost", id.Address, tx.Payment, tx.Nonce)
 		if err = r.reaches(ctx, tx); err == nil && !r.DryRun {
 			err = r.Store.DeletePendingTx(ctx, id, tx.Nonce)
 		}

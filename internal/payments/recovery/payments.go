@@ -72,7 +72,7 @@ func (r *run) putBackOf(ctx context.Context, tx chain.MinedTx) error {
 	case stored.State == payment.Prepared && !stored.Proposal:
 	case stored.Onchain == tx.Hash, stored.State == payment.Committed && slices.Contains(stored.Hashes(), tx.Hash):
 		r.report.Known++
-		if stored.State == payment.Committed && !r.DryRun { // a torn copy lacks the pending transaction: all others have ended
+		if stored.State == payment.Committed && !r.DryRun { // a torn copy lacks the pending transaction
 			err = r.Store.PutNoop(ctx, store.PendingTxOf(stored))
 		}
 		if errors.Is(err, store.ErrNonceTaken) {
@@ -135,7 +135,7 @@ func (r *run) begin(ctx context.Context, read, found payment.Payment) (payment.P
 // leaves a payment that is prepared, which no wallet pays while all are paused.
 func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chain.MinedTx) error {
 	if call := stored.Call(tx.From, true); call.To != tx.To || string(call.Data) != tx.Data || stored.Tx.ChainID != r.ChainID {
-		// It was discarded since, and its key used for another request or asset, or the stack pays with another contract.
+		// It was discarded since, and its key used for another request or asset, or the stack has another contract.
 		err := r.Store.Discard(ctx, stored)
 		if err == nil {
 			stored, _, err = r.Store.Create(ctx, found)

@@ -125,7 +125,7 @@ func (r *run) noteFinal(ctx context.Context) error {
 func (r *run) checkChain(ctx context.Context) error {
 	have := r.nodes.Heads(ctx, r.ConfirmationRule).Standing(ctx, r.final).Have
 	if !r.final.Hash.IsZero() && have < len(r.nodes) {
-		return fmt.Errorf("%w: %d of %d nodes have block %d with hash %s, which was final, and all must (docs/alarms/WalletPausedAlarm.md)",
+		return fmt.Errorf("%w: %d of %d nodes have final block %d, %s; all must (docs/alarms/WalletPausedAlarm.md)",
 			chain.ErrUnavailable, have, len(r.nodes), r.final.Number, r.final.Hash)
 	}
 	return nil

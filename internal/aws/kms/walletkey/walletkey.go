@@ -50,7 +50,7 @@ func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, 
 	case err != nil:
 		return "", nil, fmt.Errorf("reading the public key of %s: %w", name, err)
 	case out.KeySpec != types.KeySpecEccSecgP256k1 || out.KeyUsage != types.KeyUsageTypeSignVerify:
-		return "", nil, fmt.Errorf("%s: %w: make one with KeySpec ECC_SECG_P256K1 and KeyUsage SIGN_VERIFY", name, ErrKey)
+		return "", nil, fmt.Errorf("%s: %w: make one of ECC_SECG_P256K1 for SIGN_VERIFY", name, ErrKey)
 	}
 	return *out.KeyId, out.PublicKey, nil
 }

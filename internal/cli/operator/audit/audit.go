@@ -149,7 +149,7 @@ func (a *auditor) open(ctx context.Context) error {
 	}
 	switch first, last := a.report.From, a.report.To; {
 	case last > final:
-		return fmt.Errorf("--to is later than block %d, the last that every node calls final; wait, or leave --to out", final)
+		return fmt.Errorf("--to is later than block %d, the last final on every node; wait, or leave --to out", final)
 	case first > last:
 		return fmt.Errorf("--from %d is beyond block %d, the last of this audit; name an earlier block", first, last)
 	}

@@ -225,7 +225,7 @@ func (c *Log) Run(ctx context.Context, d *deployed.Deployment) error {
 		rows, text = append(rows, r), text+fmt.Sprintf("%s  %-8s  %s  remit %s\n", r.At, r.Outcome, r.Who, r.Command)
 	}
 	if len(rows) == 0 {
-		text = fmt.Sprintf("no change by an operator since %s; look further back with --since\n", deployed.Stamp(time.Now().Add(-c.Since)))
+		text = fmt.Sprintf("no change by an operator in %v; look further back with --since\n", c.Since)
 	}
 	return d.Show(rows, text)
 }

@@ -58,7 +58,7 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 		}
 		for _, r := range resources {
 			if r.Kind == "AWS::DynamoDB::Table" && r.Status != string(types.ResourceStatusDeleteComplete) {
-				failed = fmt.Errorf("%w; table %s stays: if it has items name it in its parameter Existing…Table, or "+
+				failed = fmt.Errorf("%w; table %s stays: if it has items name it in Existing…Table, or "+
 					"used Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", failed, r.Name)
 			}
 		}

@@ -96,7 +96,7 @@ func (e *examination) checks(ctx context.Context) []check {
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
-		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the chain and token that it had (docs/operate.md#rails)"},
+		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the same chain and token (docs/operate.md#rails)"},
 		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
 			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
 	}

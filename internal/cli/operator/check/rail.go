@@ -35,7 +35,7 @@ func (e *examination) ofRail() []check {
 	all := []check{
 		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
 		{"nodes agree", when, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
-			"RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
+			"RpcSecretArn; replace a node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
 	}
 	if e.noNodes != nil {
 		return all
@@ -47,7 +47,7 @@ func (e *examination) ofRail() []check {
 		{"fees", when, e.everyNode(e.feesAreKnown),
 			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
 		{"token", when, e.everyNode(e.tokenIsRight),
-			"close the rail before anybody is paid, and add the right one (docs/operate.md#rails); or replace the node"},
+			"close the rail before anybody is paid and add the right one (docs/operate.md#rails); or replace the node"},
 		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
 	}...)
 }
@@ -229,7 +229,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	if err != nil {
 		return "", err
 	}
-	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, gasLow)).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, gasLow)).Times(1_000_000_000) // fits 256 bits
 	switch address := r.Address.String(); {
 	case w.Paused != "":
 		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
@@ -253,7 +253,7 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	}
 	for _, r := range e.wallets {
 		if r.State == wallet.Damaged {
-			err = errors.Join(err, fmt.Errorf("%s: no readable registration: docs/alarms/UnreadableAlarm.md", r.Address))
+			err = errors.Join(err, fmt.Errorf("%s: unreadable registration: docs/alarms/UnreadableAlarm.md", r.Address))
 		}
 	}
 	if err == nil {

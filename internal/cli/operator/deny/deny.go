@@ -31,7 +31,7 @@ func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, e
 		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")
 	}
 	return change.Write(
-		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed payments are still made.", c.Address),
+		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed ones are still made.", c.Address),
 		fmt.Sprint(c.Address, " is not paid"),
 		func(ctx context.Context) error {
 			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})

@@ -309,7 +309,7 @@ func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
 		}
 	}
 	if roles := walletkey.SigningRoles(); len(arns) != len(roles) {
-		return nil, fmt.Errorf("stack %s has %d of the roles %v; deploy this version's template first", a.Stack, len(arns), roles)
+		return nil, fmt.Errorf("stack %s lacks some of the roles %v; deploy this version's template first", a.Stack, roles)
 	}
 	slices.Sort(arns)
 	return arns, nil

@@ -27,7 +27,7 @@ import (
 )
 
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (check for logs:PutLogEvents, as in RemitOperator)")
+var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (needs logs:PutLogEvents, as RemitOperator)")
 
 // A Target names a command's stack and the form of its answer. The AWS SDK finds credentials, region and endpoints.
 type Target struct {
@@ -36,7 +36,7 @@ type Target struct {
 
 	Rail string `placeholder:"NAME" help:"The rail, where a stack has several: such as usdc@base, or its number."`
 
-	Table map[string]string `placeholder:"KIND=NAME" help:"A restored table to use; KIND is keys, payments or webhooks."`
+	Table map[string]string `placeholder:"KIND=NAME" help:"A restored table; KIND is keys, payments or webhooks."`
 }
 
 // An Account is where a stack on AWS runs.
@@ -154,7 +154,7 @@ func (d *Deployment) Named(ctx context.Context, name string) (asset, standard to
 func (d *Deployment) KeysOf(ctx context.Context, merchant string) ([]apikey.Key, error) {
 	keys, err := d.Keys.List(ctx, merchant)
 	if err == nil && len(keys) == 0 {
-		err = fmt.Errorf("%w: merchant %q has none; find the merchant with remit merchants list", apikey.ErrNotFound, merchant)
+		err = fmt.Errorf("%w: merchant %q has none; find it with remit merchants list", apikey.ErrNotFound, merchant)
 	}
 	return keys, err
 }

@@ -37,7 +37,7 @@ type keyCreate struct {
 func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request(ctx, d)
 	return change.Change{
-		Consequences: fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a key in %s mode.", c.Name, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Create(ctx, c.Name, r)
 			return keyAnswer(made, err)
@@ -85,22 +85,21 @@ func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 type restrictions struct {
 	Label        string         `help:"The merchant's words for the key."`
 	Scopes       []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients,payments:propose,payments:approve" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
-	Asset        string         `help:"The only asset that it may pay, eip155:…, and of its amounts. Empty: any, or with an amount the default."`
+	Asset        string         `help:"The only asset that it pays, eip155:…; empty: any, with amounts the default."`
 	MaxAmount    token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount  token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount   uint64         `help:"Most payments in a UTC day; 0 for any."`
 	ApproveAbove token.Amount   `help:"Above it the key pays from approved proposals only; 0 for any amount."`
-	RepeatGuard  time.Duration  `help:"So long after a payment it pays the same amount to the same recipient no more, from 1m to 168h; 0 for no guard."`
+	RepeatGuard  time.Duration  `help:"How long it pays an amount to a recipient only once, 1m to 168h; 0: no guard."`
 	Recipients   string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
 	ExpiresIn    time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
 func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
-	request := apikey.KeyRequest{
-		Label: r.Label, Life: r.ExpiresIn, Limits: apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount,
-			Count: r.DailyCount}, Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove},
-	}
+	limits := apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount, Count: r.DailyCount},
+		Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove}
+	request := apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
@@ -240,8 +239,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	table, now := dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), name), time.Now()
 	source := table
-	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
-		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant "+
+		"can order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
 		source = dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), c.EndedIn)
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+

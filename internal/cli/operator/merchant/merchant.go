@@ -131,7 +131,7 @@ type merchantSuspend struct {
 // Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
-		return change.Change{}, errors.New("--reason is empty; give the reason, for the operator who finds the merchant suspended")
+		return change.Change{}, errors.New("--reason is empty; give the reason, for the next operator")
 	}
 	return c.change(ctx, d, "every payment and change is refused with 403, and it may read; committed payments still "+
 		"settle and are published", "suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })

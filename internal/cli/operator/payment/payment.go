@@ -93,7 +93,7 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 // Proposals is `remit proposals`.
 type Proposals struct {
 	deployed.Target
-	Merchant string `arg:"" optional:"" help:"Whose, mer_…; without it, those of all merchants that will be released."`
+	Merchant string `arg:"" optional:"" help:"Whose, mer_…; without it, all that will be released."`
 }
 
 // Run lists a merchant's proposals, the newest first.

@@ -71,7 +71,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	keyed, err := d.Keyed(ctx)
 	for a, key := range keyed {
 		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
-			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, of which the tables have no rail; add the rail with remit rails add",
+			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, which is no rail of the tables; add it with remit rails add",
 				a, key.Rail))
 		}
 	}

@@ -59,7 +59,7 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 	}
 	keyed[token.Address{8}] = token.Coin{ChainID: 8}
 	_, err = operatortest.Local(t.Context(), local, "recover", "--yes")
-	if err == nil || !strings.Contains(err.Error(), "of which the tables have no rail") {
+	if err == nil || !strings.Contains(err.Error(), "which is no rail of the tables") {
 		t.Errorf("a key of a rail that was lost: %v", err)
 	}
 }

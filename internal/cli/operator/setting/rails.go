@@ -21,21 +21,21 @@ import (
 type Rails struct {
 	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
 	List  list                   `cmd:"" help:"List the rails; the first is the default."`
-	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base --reason x"`
+	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base"`
 	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
 }
 
 // closing is the risk of closing a rail.
-const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others after a loss of\n" +
-	"    tables: a payment that was made on it and lost can be made again on another rail, under the same key. If tables\n" +
-	"    may have been lost, run remit recover first. If check-receipts pauses for five minutes later on, the\n" +
-	"    closed rail stops the others again: open and close it once more."
+const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others\n" +
+	"    after a loss of tables: a payment that was made on it and lost can be made again on another rail, under the\n" +
+	"    same key. If tables may have been lost, run remit recover first. If check-receipts pauses for five\n" +
+	"    minutes later on, the closed rail stops the others again: open and close it once more."
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
 	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings other than the defaults."`
 	Token  string   `placeholder:"ADDRESS" help:"The token's contract. Empty: Circle's USDC."`
-	RPC    []string `name:"rpc" placeholder:"URL" help:"A node; may be repeated. It is asked for the token's symbol and decimals."`
+	RPC    []string `name:"rpc" placeholder:"URL" help:"A node to ask for symbol and decimals; may be repeated."`
 	Reason string   `help:"Why, for the history."`
 }
 
@@ -60,7 +60,7 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	}
 	lost := rules.Rail(first.Coin())
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
-		return none, fmt.Errorf("nothing was changed: %s is a rail already; change it with remit settings set", on.Name())
+		return none, fmt.Errorf("nothing was changed: %s is a rail already; use remit settings set", on.Name())
 	}
 	nodes, err := d.RPC(ctx)
 	note, unread := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
@@ -154,7 +154,7 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	symbol, decimals := values["TokenSymbol"], values["TokenDecimals"]
 	if len(c.RPC) > 0 {
 		if own := fmt.Sprint(read.Decimals); decimals != "" && decimals != own {
-			return none, fmt.Errorf("the contract has %s decimals, TokenDecimals is %s; leave TokenDecimals out", own, decimals)
+			return none, fmt.Errorf("the contract has %s decimals, not %s; leave TokenDecimals out", own, decimals)
 		}
 		values["TokenDecimals"] = fmt.Sprint(read.Decimals)
 		if symbol == "" {

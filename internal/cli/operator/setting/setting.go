@@ -21,7 +21,7 @@ import (
 // Commands is `remit settings`.
 type Commands struct {
 	Show    show                  `cmd:"" help:"Show every setting, in lines that apply reads."`
-	Set     change.Command[set]   `cmd:"" help:"Change settings, from 30 seconds later on." example:"DailyLimit=250000 --reason x"`
+	Set     change.Command[set]   `cmd:"" help:"Change settings." example:"DailyLimit=250000 --reason x"`
 	History history               `cmd:"" help:"Show the last 50 versions, newest first: who changed what, and why."`
 	Apply   change.Command[apply] `cmd:"" help:"Replace all settings by the values in a file." example:"settings.env"`
 }
@@ -45,7 +45,7 @@ func (t *Table) Refused() error {
 	case t.Number > 0 && (t.Next.Coin() != t.On.Coin || t.Next.Token != t.On.Token):
 		return settings.ErrFixed
 	case t.Config.Live && len(unset) > 0:
-		err = errors.Join(err, fmt.Errorf("a live stack makes no payment without limits; set %s", strings.Join(unset, ", ")))
+		err = errors.Join(err, fmt.Errorf("a live stack pays nothing without limits: set %s", strings.Join(unset, ", ")))
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (w writing) apply(ctx context.Context) (change.Answer, error) {
 		next.Stamp = by
 		err := t.Payments.SetSettings(ctx, next)
 		if errors.Is(err, store.ErrChanged) {
-			err = fmt.Errorf("settings of %s: %w; read them with remit settings show, then repeat the command", t.Name(), err)
+			err = fmt.Errorf("settings of %s: %w; see remit settings show, then repeat the command", t.Name(), err)
 		} else { // stored, or nobody knows
 			stored += w.loosened[t]
 		}
@@ -235,7 +235,7 @@ type set struct {
 // Change stores the next version of a rail, or confirms those of each.
 func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if strings.HasPrefix(c.Reason, applied) {
-		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; change its first words", applied)
+		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; use others", applied)
 	}
 	var tables []*Table
 	if len(c.Values) == 0 && c.Confirm {

@@ -59,7 +59,7 @@ func TestSettings(t *testing.T) {
 	}
 	a.Steps([][3]string{
 		{"the second of two", set + "AmountMinimum=13",
-			"!settings of usdc@base-sepolia: changed since it was read; read them with remit settings show"},
+			"!settings of usdc@base-sepolia: changed since it was read; see remit settings show"},
 		{"which is in the audit log", "audit-log",
 			"not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})

@@ -35,7 +35,7 @@ func (c walletAssign) Change(ctx context.Context, d *deployed.Deployment) (none 
 	case r.State == wallet.Retired:
 		return none, errRetired(c.Address)
 	case r.Merchant != "" && r.Merchant != c.Merchant:
-		return none, fmt.Errorf("wallet %s is of merchant %s; run remit wallet unassign %[1]s first", c.Address, r.Merchant)
+		return none, fmt.Errorf("%s is of merchant %s; run remit wallet unassign %[1]s first", c.Address, r.Merchant)
 	}
 	w, holds, err := idle(ctx, d, r)
 	if err != nil {
@@ -112,11 +112,11 @@ func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w
 	err = missing
 	switch unknown := errors.Is(err, wallet.ErrUnknown); {
 	case unknown && v.Mined+v.Pending > 0:
-		err = fmt.Errorf("wallet %s has transactions, and the tables have no record of it; run remit recover", r.Address)
+		err = fmt.Errorf("wallet %s has transactions, and no record in the tables; run remit recover", r.Address)
 	case unknown:
 		w, err = wallet.Wallet{ID: r.ID, Merchant: r.Merchant}, nil
 	case err == nil && w.Suspect():
-		err = fmt.Errorf("wallet %s is paused for %q; end that first (docs/alarms/WalletPausedAlarm.md)", r.Address, w.Paused)
+		err = fmt.Errorf("%s is paused for %q; end that first (docs/alarms/WalletPausedAlarm.md)", r.Address, w.Paused)
 	}
 	return w, holds, err
 }

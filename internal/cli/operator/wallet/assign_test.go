@@ -86,7 +86,7 @@ func TestAssign(t *testing.T) {
 
 		e.want("a wallet that pays", assign+"mer_1", "^W is not draining; run remit wallet drain W first")
 		e.want("", drain, "done")
-		e.want("at once", assign+"mer_1", "processes may pay from W for 1s more")
+		e.want("at once", assign+"mer_1", "requests may pay from W for 1s")
 		time.Sleep(time.Second)
 		e.want("nobody", assign+"mer_3", "merchant \"mer_3\" has none")
 		e.want("a wallet of nobody", unassign, "^wallet W is no merchant's")
@@ -105,7 +105,7 @@ func TestAssign(t *testing.T) {
 		e.want("in the end", assign+"mer_1", "done")
 		is("it is the merchant's", "assigned mer_1/mer_1 mer_1")
 
-		e.want("of another", assign+"mer_2", "^wallet W is of merchant mer_1; run remit wallet unassign W first")
+		e.want("of another", assign+"mer_2", "^W is of merchant mer_1; run remit wallet unassign W first")
 		e.want("a wallet that pays", unassign, "^W is not draining; run remit wallet drain W first")
 		drained()
 		e.want("with its merchant's coins", unassign, "^wallet W holds .*USDC.* of its merchant; empty it with remit wallet sweep first")

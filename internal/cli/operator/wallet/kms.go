@@ -30,8 +30,8 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 		keys := walletkey.Open(d.Account.AWS)
 		if name == "" {
 			if name, err = keys.Create(ctx, d.Stack); err != nil {
-				return none, fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register "+
-					"it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
+				return none, fmt.Errorf("%w\nIf there is a key with the tag %s=%s that signs for no wallet of remit wallet "+
+					"list, register it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
 			}
 		}
 		r := registration(d, token.Address{}, merchant)
@@ -47,7 +47,7 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 			err = owns(ctx, d, merchant)
 		}
 		if err != nil {
-			return none, fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
+			return none, fmt.Errorf("registering the key %s (when mended: remit wallet import --kms %[1]s): %w", name, err)
 		}
 		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
 			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",

@@ -105,7 +105,7 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 	for _, w := range ws {
 		switch {
 		case w.Paused == "":
-			consequences += fmt.Sprintf("No new payment will use wallet %s. Its signed transactions are still sent and settled.\n", w.Address)
+			consequences += fmt.Sprintf("No new payment will use wallet %s. Signed ones are still made.\n", w.Address)
 		case !c.All:
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address,
 				w.Paused, w.PausedFor(c.Reason))
@@ -143,11 +143,11 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []rec
 			if err := d.Payments.Pause(ctx, w.ID, reason); err != nil {
 				return none, after(i, err)
 			}
-			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
+			w.Paused, did = reason, did+fmt.Sprintf("; %s has no readable record: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if _, other := w.Reasons(); !c.All || (wallet.Wallet{Paused: other}).Passing() {
 			now := w.PausedFor(reason)
-			if err := d.Payments.Repause(ctx, w.ID, w.Paused, now); err != nil { // changes only the reason that was shown
+			if err := d.Payments.Repause(ctx, w.ID, w.Paused, now); err != nil { // only the reason that was shown
 				return none, after(i, err)
 			}
 			w.Paused = now
@@ -179,7 +179,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	left := ""
 	for _, w := range all {
 		if errors.Is(w.missing, store.ErrUnreadable) {
-			left += fmt.Sprintf("; the record of %s cannot be read, and it stays as it is: docs/alarms/UnreadableAlarm.md", w.Address)
+			left += fmt.Sprintf("; %s has no readable record, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if w.Paused != "" {
 			ws = append(ws, w)
@@ -203,15 +203,15 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
-			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, and read "+
-				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, "+
+				"and read docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
 			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))
 	}
 	if rolledBack {
-		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
-			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
+		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on " +
+			"the other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
 	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has " +
 		"the key, payments can be made twice."

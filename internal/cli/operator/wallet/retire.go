@@ -119,8 +119,8 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
-		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it is; the "+
-		"functions may use one in KMS no more.", c.Address, holds), "retired",
+		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it is; "+
+		"the functions may use one in KMS no more.", c.Address, holds), "retired",
 		func(ctx context.Context) error { return c.retire(ctx, d, settler) }), nil
 }
 

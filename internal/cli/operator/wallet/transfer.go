@@ -91,7 +91,7 @@ func settled(ctx context.Context, d *deployed.Deployment, r wallet.Registration,
 		return errDraining(r.Address)
 	}
 	if left := cmp.Or(d.Config.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("processes may pay from %s for %v more; run this again then", r.Address, left.Round(time.Second))
+		return fmt.Errorf("requests may pay from %s for %v; run this again then", r.Address, left.Round(time.Second))
 	}
 	w, err := d.Payments.Wallet(ctx, r.ID)
 	if errors.Is(err, wallet.ErrUnknown) {
@@ -189,7 +189,7 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 				continue
 			}
 			if err != nil {
-				return change.Answer{}, fmt.Errorf("%w (run the command again with the same --key to see the outcome)", err)
+				return change.Answer{}, fmt.Errorf("%w (run this again with the same --key to see the outcome)", err)
 			}
 			done = append(done, p)
 		}
@@ -208,7 +208,7 @@ func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher,
 			err != nil && !unseen && !errors.Is(err, dispatch.ErrInProgress), late && unseen:
 			return p, err
 		case late:
-			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run the command again with "+
+			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet; run this again with "+
 				"the same --key", dispatch.ErrInProgress), err)
 		}
 		if err := d.Hint(ctx); err != nil {
@@ -224,7 +224,7 @@ func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher,
 func wholes(text string, decimals int) (token.Amount, error) {
 	amount, err := token.ParseTokens(text, decimals)
 	if err != nil || amount.IsZero() {
-		err = fmt.Errorf("%q is not an amount; use whole tokens above zero with at most %d decimals, such as 12.5", text, decimals)
+		err = fmt.Errorf("%q is no amount; use whole tokens above zero, such as 12.5, with at most %d decimals", text, decimals)
 	}
 	return amount, err
 }
@@ -309,7 +309,7 @@ func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Addr
 		p := done[0]
 		text := fmt.Sprintf("%s %s\nremit doctor shows what the chain has.", p.State.Status(), p.TxHash)
 		if p.State == payment.Failed {
-			text = fmt.Sprintf("failed %s: %s\nGive the command with another --key to try again.", p.TxHash, p.Failure.Message)
+			text = fmt.Sprintf("failed %s: %s\nTry again with another --key.", p.TxHash, p.Failure.Message)
 		}
 		return change.Answer{JSON: room.RowOf(p), Text: text}
 	})

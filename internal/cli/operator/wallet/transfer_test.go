@@ -43,7 +43,7 @@ func TestMove(t *testing.T) {
 		e.want("nothing else does under their key", move+"a --token 2", "idempotency key was used for another request")
 		e.want("nothing", move+"b", "^nothing to move: add --token AMOUNT, --ether AMOUNT, or both")
 		for _, amount := range []string{"0", "1x", "0.0000001"} {
-			e.want("an amount that is none", move+"b --token "+amount, "is not an amount; use whole tokens above zero with at most 6 decimals")
+			e.want("an amount that is none", move+"b --token "+amount, "is no amount; use whole tokens above zero, such as 12.5, with at most 6 decimals")
 		}
 		e.want("all ether of a wallet that pays", move+"b --ether all", "drain the wallet and sweep it")
 		e.want("no key", move[:len(move)-1]+"= --token 1", "--key is empty")
@@ -71,7 +71,7 @@ func TestMoveUnknown(t *testing.T) {
 				must.OK(t, e.tables.Reconcile(t.Context(), w, token.Units(coins), token.Units(gas), nil, nil))
 			}
 		}
-		const moved, again = "^1 (USDC|ETH) to O: confirmed 0x", `.*run the command again with the same --key`
+		const moved, again = "^1 (USDC|ETH) to O: confirmed 0x", `.*run this again with the same --key`
 		for i, c := range []struct {
 			why     string
 			fault   func()
@@ -118,7 +118,7 @@ func TestSweep(t *testing.T) {
 		e.Hint = noRun
 		e.want("a payment", "wallet move W --to O --key m --yes --token 1", "no run")
 		e.want("", "wallet drain W --yes", "done")
-		e.want("at once", sweep, "processes may pay from W for 1s more")
+		e.want("at once", sweep, "requests may pay from W for 1s")
 		time.Sleep(time.Second)
 		e.want("a payment that has a nonce", sweep, "W has 1 payments under way")
 		must.OK(t, e.soon(t.Context()))
@@ -342,7 +342,7 @@ func TestBatchCall(t *testing.T) {
 		e.want("what it means", "batch approve W --amount unlimited --key a", `add --yesThis lets \S+ take any amount of USDC from W, when this wallet `+
 			`asks it to. Now it may take any amount of USDC.\nW pays a fee of at most \S+ ether.\nNothing more is done if this is given again with --key a.$`)
 		e.Hint = noRun
-		e.want("no end", approve+"a", `^no run \(run the command again with the same --key to see the outcome\)`)
+		e.want("no end", approve+"a", `^no run \(run this again with the same --key to see the outcome\)`)
 		e.mend()
 		for range 2 {
 			e.want("an end", approve+"a", `^confirmed 0x\S+\nremit doctor shows what the chain has.\n$`)
@@ -353,7 +353,7 @@ func TestBatchCall(t *testing.T) {
 		e.want("no receipt yet", approve+"f", "^pending 0x")
 		p := must.Get(e.tables.Payment(t.Context(), payment.KeyID(payment.Operator, "test", "f")))(t)
 		must.OK(t, e.tables.Finish(t.Context(), must.Get(p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash}, time.Now()))(t)))
-		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nGive the command with another --key to try again.\n$`)
+		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nTry again with another --key.\n$`)
 
 		e.asked = func() { e.Nodes = nil }
 		e.want("no nodes any more", "batch approve W --amount 0 --key g", "^no nodes are stored for chain")

@@ -21,15 +21,15 @@ import (
 
 // Commands is `remit wallet`.
 type Commands struct {
-	Create   change.Command[walletCreate]   `cmd:"" help:"Make a key, store it and register the wallet." example:"--kms"`
+	Create   change.Command[walletCreate]   `cmd:"" help:"Make a key, and register its wallet." example:"--kms"`
 	Import   change.Command[walletImport]   `cmd:"" help:"Store your own key and register it." example:"--kms alias/a"`
 	List     walletList                     `cmd:"" help:"Show balances, nonces and pauses."`
 	Pause    change.Command[walletPause]    `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
 	Move     change.Command[move]           `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
 	Sweep    change.Command[sweep]          `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
-	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a drained wallet to a merchant." example:"0x1… --merchant mer_1"`
-	Unassign change.Command[walletUnassign] `cmd:"" help:"Take a drained, empty wallet from its merchant." example:"0x1…"`
+	Assign   change.Command[walletAssign]   `cmd:"" help:"Give it to a merchant." example:"0x1… --merchant mer_1"`
+	Unassign change.Command[walletUnassign] `cmd:"" help:"Take it from its merchant." example:"0x1…"`
 	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments for good." example:"0x1…"`
 	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
@@ -84,8 +84,8 @@ func newKey() (keyring.Key, error) {
 
 type walletImport struct {
 	newWallet
-	File string `required:"" placeholder:"FILE" xor:"key" help:"File with the key alone, in hex; /dev/stdin for a pipe."`
-	KMS  string `required:"" name:"kms" placeholder:"KEY" xor:"key" help:"A key in KMS, ECC_SECG_P256K1, with the tag remit-stack."`
+	File string `required:"" placeholder:"FILE" xor:"key" help:"File of the key alone, in hex; /dev/stdin for a pipe."`
+	KMS  string `required:"" name:"kms" placeholder:"KEY" xor:"key" help:"Your own key in KMS (docs/operate.md)."`
 }
 
 func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
@@ -105,14 +105,12 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 
 // adds describes the effect of a new wallet for a merchant, or for all.
 func adds(d *deployed.Deployment, kind, merchant string) string {
-	text := fmt.Sprintf("This adds %s to stack %s, for %s. It will pay merchants as soon as it holds %s and gas.\n", kind, d.Stack, d.Name(),
-		d.Asset.Symbol)
+	text := fmt.Sprintf("It will pay merchants as soon as it holds %s and gas.", d.Asset.Symbol)
 	if merchant != "" {
-		text = fmt.Sprintf("This adds %s to stack %s, for %s: a wallet of merchant %s. Send it %s and gas.\n%s\n", kind, d.Stack, d.Name(),
-			merchant,
-			d.Asset.Symbol, ownAlone(d, merchant))
+		text = fmt.Sprintf("It is merchant %s's. Send it %s and gas.\n%s", merchant, d.Asset.Symbol, ownAlone(d, merchant))
 	}
-	return text + "Nobody else may use the key from now on. If it has paid before, every wallet of the rail is paused."
+	return fmt.Sprintf("This adds %s to stack %s, for %s. %s\nNobody else may use the key from now on. If it has paid "+
+		"before, every wallet of the rail is paused.", kind, d.Stack, d.Name(), text)
 }
 
 // add stores a key and registers its wallet. It registers no key that may not be stored. The wallets of keys that are
@@ -124,10 +122,10 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 	case err != nil:
 		return none, err
 	case on != nil:
-		return none, fmt.Errorf("wallet %s is registered already, for %s; find it with remit wallet list", own, on.Name())
+		return none, fmt.Errorf("%s is registered already, for %s; find it with remit wallet list", own, on.Name())
 	case len(left) > 0:
-		text += fmt.Sprintf("\nKeys that an interrupted command has stored are registered too, as draining: %s. Retire these wallets, let them "+
-			"pay (remit wallet drain --undo), or give them to a merchant (remit wallet assign).", left)
+		text += fmt.Sprintf("\nKeys left by an interrupted command are registered too, as draining: %s. Retire these "+
+			"wallets, let them pay (remit wallet drain --undo), or give them to a merchant (remit wallet assign).", left)
 	}
 	return change.Change{Consequences: text, Apply: func(ctx context.Context) (none change.Answer, err error) {
 		if err := d.PutKey(ctx, key, d.Config.Coin()); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
@@ -148,7 +146,7 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 			}
 		}
 		return change.Answer{JSON: map[string]any{"address": own, "registered": append(left, own)},
-			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it within minutes.", own, d.Asset.Symbol)}, nil
+			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it in minutes.", own, d.Asset.Symbol)}, nil
 	}}, nil
 }
 
@@ -157,9 +155,9 @@ const again = "run remit wallet create again; in five minutes it registers this 
 
 // registration returns that of a new wallet, which is a merchant's or common.
 func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
-	r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now(), Merchant: merchant}
+	r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now()}
 	if merchant != "" {
-		r.State = wallet.Assigned
+		r.State, r.Merchant = wallet.Assigned, merchant
 	}
 	return r
 }

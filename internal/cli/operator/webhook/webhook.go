@@ -74,7 +74,7 @@ func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Chan
 		return change.None(a.text), err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", a.text, len(a.rows), c.Endpoint),
+		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, unchanged.", a.text, len(a.rows), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			sent, err := a.log.ResendAll(ctx, a.all)
 			if err != nil {

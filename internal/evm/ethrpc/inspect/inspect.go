@@ -43,7 +43,7 @@ func Token(ctx context.Context, rawURL string, contract token.Address) (chainID 
 	}
 	name, ok := abiString(symbol)
 	if !ok || len(decimals) != 32 || !bytes.Equal(decimals[:31], make([]byte, 31)) {
-		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol and decimals on chain %d", ErrToken, contract, chainID)
+		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol or decimals on chain %d", ErrToken, contract, chainID)
 	}
 	return chainID, token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
 }
