@@ -28,8 +28,8 @@ type Commands struct {
 	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
 	Move     change.Command[move]           `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
 	Sweep    change.Command[sweep]          `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
-	Assign   change.Command[walletAssign]   `cmd:"" help:"Give it to a merchant." example:"0x1… --merchant mer_1"`
-	Unassign change.Command[walletUnassign] `cmd:"" help:"Take it from its merchant." example:"0x1…"`
+	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a drained wallet to a merchant." example:"0x1… --merchant mer_1"`
+	Unassign change.Command[walletUnassign] `cmd:"" help:"Take a drained, empty wallet from its merchant." example:"0x1…"`
 	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments for good." example:"0x1…"`
 	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
