@@ -49,11 +49,8 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 func CreateWebhook(registry *webhook.Registry) Endpoint {
 	return submission("CreateWebhook", func(c *call, f *form) (answer, error) {
 		var r webhook.Registration
-		if v, ok := f.object.Member("url"); !ok {
-			f.missing("url")
-		} else if f.check("url", v, 1, maxBody) {
-			r.URL = v.Text
-		}
+		f.required("url")
+		r.URL, _ = f.text("url", 1, maxBody)
 		r.EventTypes, _ = f.texts("event_types")
 		r.Description, _ = f.text("description", 0, webhook.DescriptionLimit)
 		if err := f.err(); err != nil {
@@ -107,7 +104,7 @@ func DeleteWebhook(registry *webhook.Registry) Endpoint {
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
 func RotateWebhookSecret(registry *webhook.Registry) Endpoint {
 	return action("RotateWebhookSecret", func(c *call, f *form) (answer, error) {
-		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
+		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, 0, webhook.OverlapLimit)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
