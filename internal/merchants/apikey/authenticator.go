@@ -67,13 +67,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 func Current(ctx context.Context, keys Finder, p Principal, now time.Time) (Principal, error) {
 	var k Key
 	reads, ctx := errgroup.WithContext(ctx)
-	reads.Go(func() (err error) { k, err = keys.Find(ctx, p.Hash); return err })
+	reads.Go(func() (err error) { k, err = asking(ctx, keys, p, now); return err })
 	reads.Go(func() (err error) { p.Terms, err = keys.Terms(ctx, p.MerchantID); return err })
-	err := reads.Wait()
-	switch {
-	case errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(now)):
-		return Principal{}, ErrInvalid
-	case err != nil:
+	if err := reads.Wait(); err != nil {
 		return Principal{}, fmt.Errorf("reading %s again: %w", p.KeyID, err)
 	}
 	p.Grant = k.Grant
