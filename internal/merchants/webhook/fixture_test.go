@@ -243,7 +243,7 @@ func (w *fixture) idle() bool {
 
 // listed returns the newest deliveries of an endpoint.
 func (w *fixture) listed(o webhook.Owner, endpoint string) ([]webhook.Delivery, error) {
-	list, _, err := w.log.Page(w.t.Context(), o, endpoint, "", "", 100)
+	list, _, err := w.log.Page(w.t.Context(), o, endpoint, "", time.Time{}, "", 100)
 	return list, err
 }
 

@@ -30,15 +30,10 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 const pageLook = 200
 
 // Page returns an endpoint's deliveries, newest first and without their bodies: those behind the delivery after, "" for
-// the newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its end. A page may
-// be short, or empty, before the end. A deleted endpoint still has its log. What waits for an endpoint that is not
-// enabled is Cancelled. ErrNotFound if the owner never had an endpoint of that id.
-func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string,
-	limit int) (page []Delivery, next string, err error) {
-	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
-}
-
-func (l *Log) page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string,
+// the newest, created from a time on, zero for any, at most limit of a status, "" for any, and the delivery after which
+// it goes on, "" at its end. A page may be short, or empty, before the end. A deleted endpoint still has its log. What
+// waits for an endpoint that is not enabled is Cancelled. ErrNotFound if the owner never had an endpoint of that id.
+func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string,
 	limit int) (page []Delivery, next string, err error) {
 	look, to := limit+2, time.Time{}
 	if status != "" {
@@ -99,7 +94,7 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost 
 	err error) {
 	seen, read := map[string]bool{}, 0
 	for after := ""; ; {
-		page, next, err := l.page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)
+		page, next, err := l.Page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)
 		if err != nil {
 			return nil, err
 		}
@@ -167,16 +162,11 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, ErrDeliveryNotFound)
 	}
 	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
-	if errors.Is(err, ErrDeliveryNotFound) {
-		if _, liveErr := live(ctx, l.store, o, endpoint); liveErr != nil {
-			return Delivery{}, liveErr
-		}
-	}
 	switch {
+	case e.Status == Deleted && (err == nil || errors.Is(err, ErrDeliveryNotFound)):
+		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
 	case err != nil:
 		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, err)
-	case e.Status == Deleted:
-		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}

@@ -68,7 +68,7 @@ func TestPagesOfALog(t *testing.T) {
 			var got []string
 			pages := 0
 			for after := ""; pages == 0 || after != ""; pages++ {
-				page, next, err := w.log.Page(t.Context(), mine, e.ID, status, after, limit)
+				page, next, err := w.log.Page(t.Context(), mine, e.ID, status, time.Time{}, after, limit)
 				if must.OK(t, err); len(page) > limit || after != "" && next >= after {
 					t.Fatalf("%d deliveries of %d, from %s to %s", len(page), limit, after, next)
 				}
