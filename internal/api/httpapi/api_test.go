@@ -92,7 +92,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewAddressBook(keyStore, 24*time.Hour, clock)
+	a.book = &recipient.AddressBook{Store: keyStore, Hold: 24 * time.Hour, Now: clock}
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
@@ -109,7 +109,7 @@ func newAPI(t *testing.T) *api {
 			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, Network: r.Settings.Network, Ephemeral: true}, nil
 		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
 			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
-	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
+	a.router = httpapi.NewRouter(&apikey.Authenticator{Keys: keyStore, Mode: apikey.Test}, clock,
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), true),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),

@@ -15,15 +15,10 @@ import (
 
 // A Log lists the deliveries of endpoints and resends them.
 type Log struct {
-	store  Store
-	queue  Queue
-	now    func() time.Time
-	random io.Reader
-}
-
-// NewLog returns the log of the deliveries in store. random makes ids.
-func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *Log {
-	return &Log{store, queue, now, random}
+	Store  Store
+	Queue  Queue
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // pageLook is the most deliveries that a page of one status reads, some megabytes of the longest.
@@ -43,12 +38,12 @@ func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status Deliver
 		ms, _ := strconv.ParseInt(fmt.Sprintf("%.12s", strings.TrimPrefix(after, deliveryPrefix)), 16, 64)
 		to = time.UnixMilli(ms + 1)
 	}
-	e, err := known(ctx, l.store, o, endpoint)
+	e, err := known(ctx, l.Store, o, endpoint)
 	if err != nil {
 		return nil, "", err
 	}
 	for {
-		read, err := l.store.Deliveries(ctx, o, endpoint, from, to, look)
+		read, err := l.Store.Deliveries(ctx, o, endpoint, from, to, look)
 		if err != nil {
 			return nil, "", fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
 		}
@@ -119,7 +114,7 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost 
 // ResendFailed resends the deliveries that Failed returns since a time, resendMost at most, and returns how many, and
 // whether there are more. Another call goes on, also after an error. The errors are those of Resend and ErrTooMany.
 func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, since time.Time) (count int, more bool, err error) {
-	switch e, err := live(ctx, l.store, o, endpoint); {
+	switch e, err := live(ctx, l.Store, o, endpoint); {
 	case err != nil:
 		return 0, false, err
 	case e.Status != Enabled:
@@ -161,7 +156,7 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case !deliveryIDs.MatchString(delivery):
 		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, ErrDeliveryNotFound)
 	}
-	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
+	e, old, err := l.Store.Load(ctx, Ref{o, endpoint, delivery})
 	switch {
 	case e.Status == Deleted && (err == nil || errors.Is(err, ErrDeliveryNotFound)):
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
@@ -170,11 +165,11 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}
-	d := resentDelivery(e, old.Event, instant(l.now), l.random)
-	if err := l.store.AddDelivery(ctx, d); err != nil {
+	d := resentDelivery(e, old.Event, instant(l.Now), l.Random)
+	if err := l.Store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
 	// PushDue makes a job of the parked delivery within a minute. This one is only quicker, and its loss no error.
-	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
+	_ = l.Queue.Enqueue(ctx, d.Ref.String(), 0)
 	return d, nil
 }
