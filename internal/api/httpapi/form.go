@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -143,16 +142,9 @@ func (f *form) whole(field string, v strictjson.Value) (n token.Amount, ok bool)
 		f.refuse(field, "number_type", "Must be a whole number; an amount may also be a string of 1 to 78 digits")
 		return n, false
 	}
-	n, err := wholeNumber(v.Text)
-	switch {
-	case errors.Is(err, errFraction):
-		f.refuse(field, "not_integral", "Must be a whole number")
-	case errors.Is(err, errNegative):
-		f.refuse(field, "not_positive", "Must not be negative")
-	case errors.Is(err, errTooBig):
-		f.refuse(field, "too_large", "Must be at most 2^256-1")
-	case err != nil:
-		f.refuse(field, "number_too_long", "Number literals may have at most 100 characters and small exponents")
+	n, fault := wholeNumber(v.Text)
+	if fault.Type != "" {
+		f.refuse(field, fault.Type, fault.Msg)
 	}
-	return n, err == nil
+	return n, fault.Type == ""
 }
