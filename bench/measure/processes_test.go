@@ -286,7 +286,7 @@ func newPending(b *testing.B, wallets, pending int) (*rig, *devnet.Chain, *memor
 	c, store, hooks := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks()
 	c.Freeze(true)
 	subscribe(b, hooks, "https://merchant.example/hooks")
-	r := newRig(b, c, c.Wallets(), store, near, webhook.NewPublisher(hooks, queue{}))
+	r := newRig(b, c, c.Wallets(), store, near, &webhook.Publisher{Store: hooks, Queue: queue{}})
 	payMany(b, r, 128, pending)
 	settle(b, r, 0) // the first round of a wallet reads its balance
 	return r, c, store

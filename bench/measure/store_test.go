@@ -61,7 +61,7 @@ func lives(b *testing.B, n, size int) {
 		dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &sender{}
 	jobs := q.jobsOf()
 	c.Freeze(true)
-	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, jobs))
+	r := newRig(b, c, c.Wallets(), payments, near, &webhook.Publisher{Store: hooks, Queue: jobs})
 	r.size = size
 	subscribe(b, hooks, "https://merchant.example/hooks/remit")
 	phase := func(name string, used operations, messages, payments int) {
@@ -75,7 +75,7 @@ func lives(b *testing.B, n, size int) {
 
 	keys := dynamo.NewAPIKeys(db, tables.APIKeys)
 	minted := must.Get(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.KeyRequest{}))(b)
-	auth := apikey.NewAuthenticator(keys, apikey.Test)
+	auth := &apikey.Authenticator{Keys: keys, Mode: apikey.Test}
 	m.take()
 	for range n { // without the gateway's cache
 		must.Get(auth.Authenticate(b.Context(), minted.Secret.Reveal(), time.Now()))(b)
@@ -115,7 +115,8 @@ func lives(b *testing.B, n, size int) {
 	emit(b, "look=wallet", look.sum().plus(usage{calls: -compared, reads: -look["Query"].reads - compared}).per(wallets, metrics{}))
 
 	sends := float64(q.requests) / float64(n)
-	deliverer := webhook.NewDeliverer(hooks, jobs, willing{}, emf.New(io.Discard, "", time.Now), time.Now, func() float64 { return 0.5 })
+	deliverer := &webhook.Deliverer{Store: hooks, Queue: jobs, Sender: willing{}, Meter: emf.New(io.Discard, "", time.Now),
+		Now: time.Now, Jitter: func() float64 { return 0.5 }}
 	for _, job := range q.jobs {
 		must.OK(b, deliverer.Deliver(b.Context(), job))
 	}
@@ -284,7 +285,7 @@ func BenchmarkProposals(b *testing.B) {
 	c := must.Get(devnet.Start(ctx, devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, BlockTime: time.Second, Now: time.Now}))(b)
 	b.Cleanup(func() { _ = c.Close() })
 	r := newRig(b, c, c.Wallets(), dynamo.NewPayments(db, tables.Payments), far,
-		webhook.NewPublisher(dynamo.NewWebhooks(db, tables.Webhooks), (&sender{}).jobsOf()))
+		&webhook.Publisher{Store: dynamo.NewWebhooks(db, tables.Webhooks), Queue: (&sender{}).jobsOf()})
 	propose := func(before int, at time.Time) {
 		by := proposal.Author{Key: "key_bench", Root: "key_bench"}
 		must.OK(b, each(ctx, wallets, n, func(ctx context.Context, i int) error {

@@ -13,7 +13,7 @@ func main() { boot.Authorizer(wire) }
 
 func wire(env *boot.Env) boot.Authenticate {
 	keys := dynamo.NewAPIKeys(dynamo.Client(env.AWS), env.String("API_KEYS_TABLE"))
-	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))
+	auth := &apikey.Authenticator{Keys: keys, Mode: boot.Parse(env, "MODE", apikey.ParseMode)}
 	return func(ctx context.Context, presented string) (apikey.Principal, error) {
 		return auth.Authenticate(ctx, presented, env.Now())
 	}

@@ -21,7 +21,7 @@ func main() { boot.Schedule(wire) }
 func wire(started *boot.Env) boot.Run {
 	env := tableenv.Env{Env: started}
 	meter, nodes := emf.New(os.Stdout, env.String("STACK"), env.Now), chainenv.Open(started)
-	pusher := webhook.NewPusher(env.Webhooks(), eventenv.Jobs(env), meter)
+	pusher := &webhook.Pusher{Store: env.Webhooks(), Queue: eventenv.Jobs(env), Meter: meter}
 	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: pusher}
 	r.rails = settlement.NewRails(settlement.Wiring{Config: env.Config(), Nodes: nodes.Of}, settlement.Parts{
 		Store: env.Payments(), Keys: signenv.Keys(env), Events: eventenv.Publisher(env), Chains: nodes.Chains,

@@ -22,7 +22,8 @@ func wire(started *boot.Env) boot.Job {
 	env := tableenv.Env{Env: started}
 	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
-	deliverer := webhook.NewDeliverer(webhooks, eventenv.Jobs(env), env.Sender(), meter, env.Now, rand.Float64)
+	deliverer := &webhook.Deliverer{Store: webhooks, Queue: eventenv.Jobs(env), Sender: env.Sender(), Meter: meter, Now: env.Now,
+		Jitter: rand.Float64}
 	if arn := env.Optional("EVENT_BUS", ""); arn != "" {
 		deliverer.Bus = bus.Open(env.AWS, arn, env.Now)
 	}

@@ -11,6 +11,6 @@ import (
 
 func main() {
 	apienv.HTTP(func(env apienv.Env) httpapi.Endpoint {
-		return httpapi.ListDeliveries(webhook.NewLog(env.Webhooks(), nil, env.Now, rand.Reader)) // nothing is sent
+		return httpapi.ListDeliveries(&webhook.Log{Store: env.Webhooks(), Now: env.Now, Random: rand.Reader}) // nothing is sent
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -24,7 +23,7 @@ func wire(started *boot.Env) boot.Run {
 	env := tableenv.Env{Env: started}
 	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
 	proposals := &dispatch.Proposals{
-		Rails:   signenv.Dispatchers(env, rand.IntN),
+		Rails:   signenv.Dispatchers(env),
 		Events:  eventenv.Publisher(env),
 		Terms:   env.Keys().Terms,
 		Explain: httpapi.Explain,

@@ -14,6 +14,6 @@ import (
 func main() { apienv.HTTP(wire) }
 
 func wire(env apienv.Env) httpapi.Endpoint {
-	log := webhook.NewLog(env.Webhooks(), eventenv.Jobs(env), env.Now, rand.Reader)
+	log := &webhook.Log{Store: env.Webhooks(), Queue: eventenv.Jobs(env), Now: env.Now, Random: rand.Reader}
 	return httpapi.ResendDelivery(log).With(httpapi.ResendFailed(log, env.Now))
 }

@@ -2,8 +2,6 @@
 package main
 
 import (
-	"math/rand/v2"
-
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/apienv"
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -14,6 +12,6 @@ func main() { apienv.HTTP(wire) }
 
 func wire(env apienv.Env) httpapi.Endpoint {
 	boot.Closed(env.Env)
-	dispatcher := signenv.Dispatchers(env, rand.IntN)
+	dispatcher := signenv.Dispatchers(env)
 	return httpapi.SendPayment(dispatcher, dispatcher.Store, dispatcher.Assets).Current(env.Keys(), env.Now)
 }

@@ -14,5 +14,5 @@ func main() { apienv.HTTP(wire) }
 
 func wire(env apienv.Env) httpapi.Endpoint {
 	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
-	return httpapi.TestWebhook(webhook.NewTester(webhooks, env.Sender(), env.Now, rand.Reader))
+	return httpapi.TestWebhook(&webhook.Tester{Store: webhooks, Sender: env.Sender(), Now: env.Now, Random: rand.Reader})
 }

@@ -92,7 +92,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewAddressBook(keyStore, 24*time.Hour, clock)
+	a.book = &recipient.AddressBook{Store: keyStore, Hold: 24 * time.Hour, Now: clock}
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
@@ -109,7 +109,7 @@ func newAPI(t *testing.T) *api {
 			return stack.Config{ChainID: r.Coin.ChainID, Token: r.Token, Network: r.Settings.Network, Ephemeral: true}, nil
 		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
 			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
-	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock,
+	a.router = httpapi.NewRouter(&apikey.Authenticator{Keys: keyStore, Mode: apikey.Test}, clock,
 		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), true),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
@@ -601,7 +601,7 @@ func (h *hooks) Check(_ context.Context, url string) error {
 		return h.refuse
 	}
 	if !strings.HasPrefix(url, "https://") {
-		return &webhook.URLError{Reason: "must begin with https://"}
+		return &webhook.FieldError{Field: "url", Reason: "must begin with https://"}
 	}
 	return nil
 }
@@ -625,8 +625,8 @@ func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, e
 	return webhook.Attempt{At: epoch, StatusCode: 200, Duration: 38 * time.Millisecond, Response: "ok"}, h.refuse
 }
 
-func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webhook.DeliveryStatus, after string, _ int) (
-	[]webhook.Delivery, string, error) {
+func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webhook.DeliveryStatus, _ time.Time, after string,
+	_ int) ([]webhook.Delivery, string, error) {
 	if h.refuse == nil && status == webhook.Exhausted && after == "" {
 		return nil, "dlv_1", nil
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/api/strictjson"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -17,7 +17,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-const defaultOverlap = 24 * time.Hour
+const (
+	defaultOverlap = 24 * time.Hour
+	longestLife    = 365 * 24 * time.Hour
+)
 
 type createdKey struct {
 	APIKey       string       `json:"api_key"`
@@ -61,15 +64,12 @@ func timeOrNull(t time.Time) *payment.Time {
 
 // CreateAPIKey serves POST /create-api-key. Where strangers may not, requests are refused before their body is read.
 func CreateAPIKey(keys *apikey.Registry, allowed bool) Endpoint {
-	return endpoint("CreateAPIKey", func(c *call) (answer, error) {
-		if !allowed {
-			return answer{}, errKeyCreation
-		}
-		f, err := readForm(c.Request, false)
-		if err != nil {
-			return answer{}, err
-		}
-		name := f.merchantName("merchant_name")
+	if !allowed {
+		return endpoint("CreateAPIKey", func(*call) (answer, error) { return answer{}, errKeyCreation })
+	}
+	return submission("CreateAPIKey", func(c *call, f *form) (answer, error) {
+		f.required("merchant_name")
+		name := f.name("merchant_name")
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
@@ -77,40 +77,23 @@ func CreateAPIKey(keys *apikey.Registry, allowed bool) Endpoint {
 	})
 }
 
-func (f *form) merchantName(field string) string {
-	v, ok := f.object.Member(field)
+// name reads an optional string that apikey.CheckName takes.
+func (f *form) name(field string) string {
+	name, ok := f.text(field, 0, math.MaxInt)
 	if !ok {
-		f.missing(field)
 		return ""
 	}
-	return f.name(field, v)
-}
-
-// name reads text as apikey.CheckName takes it.
-func (f *form) name(field string, v strictjson.Value) string {
-	if v.Kind != strictjson.String {
-		f.refuse(field, "string_type", "Must be a string")
-		return ""
-	}
-	switch err := apikey.CheckName(v.Text); {
+	switch err := apikey.CheckName(name); {
 	case errors.Is(err, apikey.ErrNameControl):
 		f.refuse(field, "control_character", "Must not contain control characters, or others that are not drawn")
 	case errors.Is(err, apikey.ErrNameTooLong):
 		f.refuse(field, "string_too_long", "Must have at most 100 characters")
-	case v.Text == "":
+	case name == "":
 		f.refuse(field, "string_too_short", "Must not be empty")
 	case err != nil:
 		f.refuse(field, "blank", "Must not be blank")
 	}
-	return v.Text
-}
-
-func (f *form) label() string {
-	v, ok := f.given("label")
-	if !ok {
-		return ""
-	}
-	return f.name("label", v)
+	return name
 }
 
 // ListAPIKeys serves GET /api-keys.
@@ -168,12 +151,13 @@ func created(events Announcer) apikey.Announce {
 func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
-			Label: f.label(), Scopes: f.scopes(), Limits: apikey.Grant{Maximum: f.limit("max_amount"),
+			Label: f.name("label"), Scopes: f.scopes(), Limits: apikey.Grant{Maximum: f.limit("max_amount"),
 				Daily:        apikey.Limit{Amount: f.limit("daily_amount"), Count: f.count("daily_count", apikey.MaxCount)},
-				ApproveAbove: f.limit("approve_above")}, Life: f.life(),
+				ApproveAbove: f.limit("approve_above")}, Life: f.seconds("expires_in_seconds", 0, time.Second, longestLife),
 		}
 		r.Limits.Book = f.choice("recipients", "any", "book") == "book"
-		r.Limits.Guard = f.between("repeat_guard_seconds", apikey.MinGuard, apikey.MaxGuard)
+		guard := f.seconds("repeat_guard_seconds", 0, apikey.MinGuard*time.Second, apikey.MaxGuard*time.Second)
+		r.Limits.Guard = uint64(guard / time.Second)
 		if _, ok := f.given("asset"); ok || r.Limits.HasAmounts() {
 			all, err := assets.read(c.Context())
 			if err != nil {
@@ -241,34 +225,10 @@ func (f *form) count(field string, most uint64) uint64 {
 	return n
 }
 
-const longestLife = 31_536_000
-
-func (f *form) life() time.Duration {
-	return time.Duration(f.number("expires_in_seconds", longestLife)) * time.Second
-}
-
-// number is count of a field that is no string.
-func (f *form) number(field string, most uint64) uint64 {
-	if v, ok := f.given(field); ok && v.Kind == strictjson.String {
-		_, _ = f.whole(field, v)
-		return 0
-	}
-	return f.count(field, most)
-}
-
-// between is number with a least value.
-func (f *form) between(field string, least, most uint64) uint64 {
-	n := f.number(field, most)
-	if n > 0 && n < least {
-		f.refuse(field, "integer_range", fmt.Sprintf("Must be a whole number from %d to %d", least, most))
-	}
-	return n
-}
-
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
 func RotateAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
 	return action("RotateAPIKey", func(c *call, f *form) (answer, error) {
-		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
+		overlap := f.seconds("expires_in_seconds", defaultOverlap, 0, apikey.MaxOverlap)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}

@@ -56,36 +56,28 @@ func ListAssets(assets Assets) Endpoint {
 	})
 }
 
-const assetMsg = "Must be an asset of GET /assets"
-
-func named(all stack.Assets, name string) (stack.Asset, bool) {
-	coin, ok := token.ParseCoin(name)
-	a, found := all.Find(coin)
-	return a, ok && found
-}
-
 // asset reads which of all assets is meant, the default if the field is absent.
 func (f *form) asset(all stack.Assets) stack.Asset {
 	name, ok := f.text("asset", 0, math.MaxInt)
 	if !ok {
 		return all[0]
 	}
-	a, found := named(all, name)
-	if !found {
-		f.refuse("asset", "asset_unknown", assetMsg)
+	coin, valid := token.ParseCoin(name)
+	a, found := all.Find(coin)
+	if !valid || !found {
+		f.refuse("asset", "asset_unknown", "Must be an asset of GET /assets")
 	}
 	return a
 }
 
-// asset reads a parameter that names an asset, whose other values it refuses. The assets are read only if it is sent.
-func (q *query) asset(ctx context.Context, assets Assets) (a stack.Asset, err error) {
-	sent, ok := q.given("asset")
-	if !ok {
+// assetSent is asset, or none if the field is absent. The assets are read only if it is there.
+func (f *form) assetSent(ctx context.Context, assets Assets) (a stack.Asset, err error) {
+	if _, ok := f.given("asset"); !ok {
 		return a, nil
 	}
 	all, err := assets.read(ctx)
-	if a, ok = named(all, sent); !ok && err == nil {
-		q.refuse("asset", "asset_unknown", assetMsg)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	return f.asset(all), nil
 }

@@ -26,7 +26,7 @@ type Nodes func(context.Context, token.Coin) (chain.Nodes, error)
 // GetBalance serves GET /balance/{address}. The newest block counts: no decision depends on a balance that is shown.
 func GetBalance(assets Assets, nodes Nodes) Endpoint {
 	return endpoint("GetBalance", func(c *call) (answer, error) {
-		asset, unread := c.query.asset(c.Context(), assets)
+		asset, unread := c.query.assetSent(c.Context(), assets)
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
 		case errors.Is(err, token.ErrChecksum):

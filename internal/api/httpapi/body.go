@@ -26,7 +26,7 @@ func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	case len(body) > maxBody:
 		return nil, errTooLarge
 	case mayBeEmpty && err == nil && len(body) == 0:
-		return &form{object: strictjson.Value{Kind: strictjson.Object}}, nil
+		return &form{object: strictjson.Value{Kind: strictjson.Object}, at: []any{"body"}}, nil
 	case err == nil && !compressed && !utf8.Valid(body):
 		return nil, errNotUTF8
 	case headers != nil:
@@ -51,7 +51,7 @@ func parseForm(body []byte) (*form, error) {
 	if v.Kind != strictjson.Object {
 		return nil, invalids{{"object_type", []any{"body"}, "Must be a JSON object"}}
 	}
-	return &form{object: v}, nil
+	return &form{object: v, at: []any{"body"}}, nil
 }
 
 // checkContent refuses a body whose headers do not declare plain JSON in UTF-8.

@@ -5,14 +5,11 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
-
-var errCursor = errors.New("invalid cursor")
 
 const cursorSum = 12
 
@@ -56,14 +53,14 @@ func (c *call) page(kind string, sent filters) (cursor, error) {
 	q, at := c.query, cursor{filters: sent, Limit: defaultPage}
 	if text, ok := q.given("cursor"); ok {
 		at = cursor{}
-		switch err := parseCursor(text, kind, c.caller, &at); {
-		case err != nil || at.Limit < 1 || at.Limit > maxPage:
+		switch valid := parseCursor(text.Text, kind, c.caller, &at); {
+		case !valid || at.Limit < 1 || at.Limit > maxPage:
 			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
 		case sent.differ(at.filters):
 			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
 		}
 	}
-	at.Limit = q.limit(at.Limit)
+	at.Limit = q.pageLimit(at.Limit)
 	return at, q.err()
 }
 
@@ -73,8 +70,8 @@ type listPage[V any] struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// paged returns the page of a list that a request asks for: as many views of the items as fit into an answer. read
-// returns the items at a cursor and the position behind them, zero at the end of the list; of is that of an item.
+// paged returns the page of a kind of list that a request asks for: as many views of the items as fit into an answer.
+// read returns the items at a cursor and the position behind them, zero at the end of the list; of is that of an item.
 func paged[T, V any](c *call, kind string, sent filters, read func(cursor) ([]T, position, error), show func([]T) []V,
 	of func(T) position) (list listPage[V], err error) {
 	at, err := c.page(kind, sent)
@@ -105,17 +102,14 @@ func encodeCursor(kind string, p apikey.Principal, c cursor) string {
 	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, kind, p), body...))
 }
 
-// parseCursor reads into c a cursor that was encoded for this kind, merchant and mode. Any other text is errCursor.
-func parseCursor(s, kind string, p apikey.Principal, c *cursor) error {
+// parseCursor reads into c a cursor that was encoded for this kind, merchant and mode, and reports whether s is one.
+func parseCursor(s, kind string, p apikey.Principal, c *cursor) bool {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < cursorSum || base64.RawURLEncoding.EncodeToString(b) != s { // one spelling only
-		return errCursor
+		return false
 	}
 	sum, body := b[:cursorSum], b[cursorSum:]
-	if subtle.ConstantTimeCompare(sum, cursorCheck(body, kind, p)) == 0 || json.Unmarshal(body, c) != nil {
-		return errCursor
-	}
-	return nil
+	return subtle.ConstantTimeCompare(sum, cursorCheck(body, kind, p)) == 1 && json.Unmarshal(body, c) == nil
 }
 
 func cursorCheck(body []byte, kind string, p apikey.Principal) []byte {

@@ -61,8 +61,8 @@ func TestWebhook(tester WebhookTester) Endpoint {
 
 // Deliveries lists the deliveries of an endpoint, and sends their events again; *webhook.Log does.
 type Deliveries interface {
-	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, after string, limit int) (
-		page []webhook.Delivery, next string, err error)
+	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, from time.Time, after string,
+		limit int) (page []webhook.Delivery, next string, err error)
 	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
 	ResendFailed(ctx context.Context, o webhook.Owner, endpoint string, since time.Time) (count int, more bool, err error)
 }
@@ -72,15 +72,13 @@ func ListDeliveries(log Deliveries) Endpoint {
 	return endpoint("ListDeliveries", func(c *call) (answer, error) {
 		id, status := c.params["id"], c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
 			string(webhook.Exhausted), string(webhook.Cancelled))
-		return ok(paged(c, deliveryList+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
-			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), at.ID, at.Limit)
+		return ok(paged(c, "deliveries 1 "+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
+			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), time.Time{},
+				at.ID, at.Limit)
 			return page, position{ID: next}, err
 		}, each(DeliveryOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
 	})
 }
-
-// deliveryList and the endpoint name the list of an endpoint's deliveries in cursors.
-const deliveryList = "deliveries 1 "
 
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(log Deliveries) Endpoint {
@@ -92,6 +90,7 @@ func ResendDelivery(log Deliveries) Endpoint {
 // ResendFailed serves POST /webhooks/{id}/resend-failed.
 func ResendFailed(log Deliveries, now func() time.Time) Endpoint {
 	return submission("ResendFailed", func(c *call, f *form) (answer, error) {
+		f.required("since")
 		since := f.instant("since")
 		if ago := now().Sub(since); len(f.bad) == 0 && (ago < 0 || ago > webhook.KeptFor) {
 			f.refuse("since", "datetime_range", "Must be at most 90 days ago, and not in the future")

@@ -138,7 +138,7 @@ type call struct {
 	*http.Request
 	caller apikey.Principal
 	params map[string]string // of the path
-	query  *query            // of a GET route with a key
+	query  *form             // of a GET route with a key
 }
 
 type answer struct {

@@ -344,7 +344,7 @@ func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 // for a key (DynamoDB takes 1,024 bytes). The endpoints here have no store.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
-	log, tester := webhook.NewLog(nil, nil, time.Now, nil), webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)
+	log, tester := &webhook.Log{Now: time.Now}, &webhook.Tester{Now: time.Now}
 	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
 	for path, e := range map[string]httpapi.Endpoint{
 		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(hooks),

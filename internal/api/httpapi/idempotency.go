@@ -4,13 +4,10 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 )
-
-const maxKey = 255
 
 // idempotencyKey returns a request's Idempotency-Key, "" for none. Anything but one well-formed header is errKeySyntax.
 func idempotencyKey(h http.Header) (string, error) {
@@ -43,25 +40,18 @@ var seconds = regexp.MustCompile(`^[0-9]{1,10}$`)
 func misplaced(r *http.Request, f *form) bool {
 	_, snake := f.object.Member("idempotency_key")
 	_, camel := f.object.Member("idempotencyKey")
-	return snake || camel || len(r.Header.Values("X-Idempotency-Key")) > 0 || len(r.Header.Values("Idempotency_Key")) > 0 ||
-		len(parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).values["idempotency_key"]) > 0
+	_, query := parseQuery(r.URL.RawQuery, []string{"idempotency_key"}).object.Member("idempotency_key")
+	return snake || camel || query || len(r.Header.Values("X-Idempotency-Key")) > 0 || len(r.Header.Values("Idempotency_Key")) > 0
 }
+
+var key = regexp.MustCompile(`^(?:"([!#-~]{1,255})"|([!#-~]{1,255}))$`)
 
 // parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of double quotes, which are not part of the
 // key. A key holds no quote. Case counts; nothing is trimmed or unescaped.
 func parseKey(s string) (string, error) {
-	if inner, ok := strings.CutPrefix(s, `"`); ok {
-		if s, ok = strings.CutSuffix(inner, `"`); !ok {
-			return "", errKeySyntax
-		}
-	}
-	if s == "" || len(s) > maxKey {
+	found := key.FindStringSubmatch(s)
+	if found == nil {
 		return "", errKeySyntax
 	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' || c == '"' {
-			return "", errKeySyntax
-		}
-	}
-	return s, nil
+	return found[1] + found[2], nil
 }

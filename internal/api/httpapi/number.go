@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"math/big"
 	"strings"
 
@@ -11,28 +10,23 @@ import (
 // maxLiteral is the longest number that is parsed; 2^256-1 has 78 digits.
 const maxLiteral = 100
 
-var (
-	errLiteral  = errors.New("literal too long")
-	errFraction = errors.New("not integral")
-	errNegative = errors.New("negative")
-	errTooBig   = errors.New("more than 2^256-1")
-)
-
-// wholeNumber returns the value of a JSON number literal, which must be integral: 1000000, 1.0 and 1e6 are. The
-// number is never built before its exponent is known to be small, so that 1e999999999 costs nothing.
-func wholeNumber(literal string) (token.Amount, error) {
+// wholeNumber returns the value of a JSON number literal, which must be integral (1000000, 1.0 and 1e6 are), or its
+// fault. The number is never built before its exponent is known to be small, so that 1e999999999 costs nothing.
+func wholeNumber(literal string) (whole token.Amount, fault invalid) {
 	_, power, _ := strings.Cut(strings.ToLower(literal), "e")
 	if len(literal) > maxLiteral || len(strings.TrimLeft(power, "+-0")) > 3 { // no literal so short can need it
-		return token.Amount{}, errLiteral
+		return whole, invalid{Type: "number_too_long", Msg: "Number literals may have at most 100 characters and small exponents"}
 	}
 	n, _ := new(big.Rat).SetString(literal) // which takes every literal of JSON
 	switch {
 	case n.Sign() < 0:
-		return token.Amount{}, errNegative
+		return whole, invalid{Type: "not_positive", Msg: "Must not be negative"}
 	case !n.IsInt():
-		return token.Amount{}, errFraction
-	case n.Num().BitLen() > 256:
-		return token.Amount{}, errTooBig
+		return whole, invalid{Type: "not_integral", Msg: "Must be a whole number"}
 	}
-	return token.AmountFromBytes(n.Num().Bytes())
+	whole, err := token.AmountFromBytes(n.Num().Bytes())
+	if err != nil {
+		fault = invalid{Type: "too_large", Msg: "Must be at most 2^256-1"}
+	}
+	return whole, fault
 }

@@ -14,23 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Refusals of this package, which are the same for all endpoints.
-var (
-	errNoRoute     = errors.New("no such route")
-	errTooLarge    = errors.New("body over 64 KiB")
-	errNotUTF8     = errors.New("body is not UTF-8")
-	errKeySyntax   = errors.New("malformed Idempotency-Key")
-	errMisplaced   = errors.New("idempotency key outside its header")
-	errKeyCreation = errors.New("keys are created by an operator")
-	errKeyless     = errors.New("a payment without an Idempotency-Key is in progress")
-)
-
-// A methodError reports a method that a path does not have; it is the value of the Allow header.
-type methodError string
-
-func (e methodError) Error() string { return "method not allowed; allowed: " + string(e) }
-
-// A problem is the only part of an error that a caller sees.
+// A problem is the only part of an error that a caller sees, and the whole of an error of this package.
 type problem struct {
 	status     int
 	code       string      // stable; listed in openapi.yaml. Empty: the body has none, as of a 401
@@ -42,35 +26,41 @@ type problem struct {
 	retryAfter int         // seconds, Retry-After header; 0: none
 }
 
-// problems are of errors that a caller can act on; the first match wins. An error's own text goes to the log only.
+func (p problem) Error() string { return p.code }
+
+// Refusals of this package, which are the same for all endpoints.
+var (
+	errNoRoute   = refusal(http.StatusNotFound, "not_found", "Not Found")
+	errTooLarge  = refusal(http.StatusRequestEntityTooLarge, "body_too_large", "The body may have at most 65536 bytes.")
+	errNotUTF8   = refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")
+	errKeySyntax = refusal(http.StatusBadRequest, "idempotency_key_invalid",
+		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")
+	errMisplaced = badRequest("idempotency_key_missing",
+		"Send the key in the header Idempotency-Key: it is not read in another header, the body or the query. Nothing was paid.")
+	errKeyCreation = refusal(http.StatusForbidden, "key_creation_closed", "API keys are issued by the operator of this service.")
+	errKeyless     = refusal(http.StatusConflict, "idempotency_in_progress", // a repeated POST pays again
+		"The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it.")
+)
+
+// problems are of other packages' errors that a caller can act on; the first match wins. An error's own text goes to
+// the log only.
 var problems = []struct {
 	is error
 	problem
 }{
-	{errNoRoute, refusal(http.StatusNotFound, "not_found", "Not Found")},
 	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
-	{errTooLarge, refusal(http.StatusRequestEntityTooLarge, "body_too_large", "The body may have at most 65536 bytes.")},
-	{errNotUTF8, refusal(http.StatusBadRequest, "body_not_utf8", "The body is not valid UTF-8.")},
-	{errKeySyntax, refusal(http.StatusBadRequest, "idempotency_key_invalid",
-		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")},
 	{dispatch.ErrNotAfter, badRequest("not_after_invalid",
 		"Remit-Not-After must be sent once, as whole Unix seconds of 1 to 10 digits, at most 300 s after the Date of this answer.")},
 	{dispatch.ErrExpired, badRequest("request_expired",
 		"Remit-Not-After has passed, and nothing is paid for this request. Send it again with a later time if you still want to pay.")},
-	{errMisplaced, badRequest("idempotency_key_missing",
-		"Send the key in the header Idempotency-Key: it is not read in another header, the body or the query. Nothing was paid.")},
 	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
 		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
-	{errKeyCreation, refusal(http.StatusForbidden, "key_creation_closed",
-		"API keys are issued by the operator of this service.")},
 
 	{apikey.ErrSuspended, refusal(http.StatusForbidden, "merchant_suspended",
 		"The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator.")},
 	{apikey.ErrNotPermitted, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key does not permit this. Use a key that has the scopes and works as long.")},
 
-	{errKeyless, problem{status: http.StatusConflict, code: "idempotency_in_progress", // a repeated POST pays again
-		detail: "The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it."}},
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrTooMany, problem{status: http.StatusTooManyRequests, code: "too_many_pending", retryAfter: 5,
@@ -144,8 +134,8 @@ func problemOf(err error) problem {
 	if list := invalidsOf(err); list != nil {
 		return problem{status: http.StatusUnprocessableEntity, code: "validation_failed", detail: list}
 	}
-	if methods, ok := errors.AsType[methodError](err); ok {
-		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}
+	if p, ok := errors.AsType[problem](err); ok {
+		return p
 	}
 	if similar, ok := errors.AsType[*dispatch.SimilarError](err); ok {
 		p := badRequest("similar_payment", "This amount was paid to this recipient lately, under another Idempotency-Key: see tx_hash. "+

@@ -35,7 +35,8 @@ func CreateProposal(proposals *dispatch.Proposals, wallets WalletFinder, assets 
 				break
 			}
 		}
-		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()), Life: f.proposalLife(),
+		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()),
+			Life:     f.seconds("expires_in_seconds", proposal.DefaultLife, proposal.MinLife, proposal.MaxLife),
 			Required: f.choice("approval", "required", "none") != "none"}
 		if err := r.complete(c, f); err != nil {
 			return answer{}, err
@@ -56,23 +57,11 @@ func authorOf(p apikey.Principal) proposal.Author {
 }
 
 func (f *form) notBefore(now time.Time) time.Time {
-	const field = "not_before"
-	if _, ok := f.given(field); !ok {
-		return time.Time{}
-	}
-	t := f.instant(field)
+	t := f.instant("not_before")
 	if t.After(now.Add(proposal.MaxAhead)) {
-		f.refuse(field, "too_large", "Must be at most 90 days ahead")
+		f.refuse("not_before", "too_large", "Must be at most 90 days ahead")
 	}
 	return t
-}
-
-func (f *form) proposalLife() time.Duration {
-	const field = "expires_in_seconds"
-	if _, ok := f.given(field); !ok {
-		return proposal.DefaultLife
-	}
-	return time.Duration(f.between(field, uint64(proposal.MinLife/time.Second), uint64(proposal.MaxLife/time.Second))) * time.Second
 }
 
 func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...proposal.Proposal) []proposal.Public {
@@ -85,19 +74,17 @@ func proposalsShown(ctx context.Context, wallets WalletFinder, proposals ...prop
 	return views
 }
 
-const proposalList = "proposals 1"
-
 // ListProposals serves GET /proposals.
 func ListProposals(payments store.Store) Endpoint {
 	return endpoint("ListProposals", func(c *call) (answer, error) {
 		q := c.query
 		sent := filters{Status: q.word("status", proposal.Statuses()...), Key: q.idempotencyKey()}
 		if by, ok := q.given("created_by"); ok {
-			if sent.By = by; !keyID.MatchString(by) {
+			if sent.By = by.Text; !keyID.MatchString(by.Text) {
 				q.refuse("created_by", "key_id_invalid", "Must be the id of a key")
 			}
 		}
-		return ok(paged(c, proposalList, sent, func(at cursor) (page []proposal.Proposal, next position, err error) {
+		return ok(paged(c, "proposals 1", sent, func(at cursor) (page []proposal.Proposal, next position, err error) {
 			f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status, By: at.By,
 				Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
 			if at.Key == "" {

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/remit-payouts/remit/internal/api/strictjson"
 )
 
 // parameters are the parameters that the GET routes with a key know, by Handler.
@@ -19,20 +20,13 @@ var parameters = map[string][]string{
 	"ListDeliveries":   {"status", "limit", "cursor"},
 }
 
-// A query is the query string of a request. Like a form, it notes all faults of the parameters that are read.
-type query struct {
-	values map[string][]string
-	broken map[string]bool // could not be unescaped
-	bad    invalids
-}
-
 // showable is the name of an unknown parameter that a 422 shows.
 var showable = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,64}$`)
 
-// parseQuery splits a query string, and notes each parameter that is not known. Unlike
+// parseQuery reads a query string as a form of strings, and notes each parameter that is not known. Unlike
 // url.ParseQuery it keeps mangled values: a parameter that is mangled is an error, not its default.
-func parseQuery(raw string, known []string) *query {
-	q := &query{values: map[string][]string{}, broken: map[string]bool{}}
+func parseQuery(raw string, known []string) *form {
+	q := &form{object: strictjson.Value{Kind: strictjson.Object}, at: []any{"query"}, spoilt: map[string]invalid{}}
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
@@ -46,88 +40,47 @@ func parseQuery(raw string, known []string) *query {
 			continue
 		}
 		value, err = url.QueryUnescape(value)
-		if err != nil || !utf8.ValidString(value) {
-			q.broken[name] = true
+		_, again := q.object.Member(name)
+		switch {
+		case err != nil || !utf8.ValidString(value):
+			q.spoilt[name] = invalid{Type: "encoding_invalid", Msg: "Must be percent-encoded UTF-8"}
+		case again && q.spoilt[name].Type == "":
+			q.spoilt[name] = invalid{Type: "repeated", Msg: "Must be given once"}
 		}
-		q.values[name] = append(q.values[name], value)
+		sent := strictjson.Value{Kind: strictjson.String, Text: value}
+		q.object.Members = append(q.object.Members, strictjson.Member{Name: name, Value: sent})
 	}
 	return q
 }
 
-func (q *query) err() error { return q.bad.orNil() }
-
-func (q *query) refuse(name, kind, msg string) { q.bad.add(kind, msg, "query", name) }
-
-// given returns a parameter that was sent once, as percent-encoded UTF-8. It notes a fault if it was sent otherwise.
-func (q *query) given(name string) (string, bool) {
-	sent := q.values[name]
-	switch {
-	case len(sent) == 0:
-		return "", false
-	case q.broken[name]:
-		q.refuse(name, "encoding_invalid", "Must be percent-encoded UTF-8")
-		return "", false
-	case len(sent) > 1:
-		q.refuse(name, "repeated", "Must be given once")
-		return "", false
-	}
-	return sent[0], true
-}
-
 // idempotencyKey returns a key as a payment shows it, without quotes, empty if it was not sent.
-func (q *query) idempotencyKey() string {
-	sent, ok := q.given("idempotency_key")
-	if key, err := parseKey(sent); ok && (err != nil || key != sent) {
-		q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
+func (f *form) idempotencyKey() string {
+	sent, ok := f.given("idempotency_key")
+	if key, err := parseKey(sent.Text); ok && (err != nil || key != sent.Text) {
+		f.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks and quotes")
 	}
-	return sent
+	return sent.Text
 }
 
-func (q *query) limit(otherwise int) int {
-	s, ok := q.given("limit")
+// pageLimit reads the parameter limit.
+func (f *form) pageLimit(otherwise int) int {
+	sent, ok := f.given("limit")
 	if !ok {
 		return otherwise
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > maxPage || strconv.Itoa(n) != s {
-		q.refuse("limit", "integer_range", "Must be a whole number from 1 to "+strconv.Itoa(maxPage))
-		return otherwise
+	n, err := strconv.Atoi(sent.Text)
+	if err != nil || n < 1 || n > maxPage || strconv.Itoa(n) != sent.Text {
+		f.refuse("limit", "integer_range", "Must be a whole number from 1 to "+strconv.Itoa(maxPage))
 	}
 	return n
 }
 
-func (q *query) word(name string, words ...string) string {
-	s, ok := q.given(name)
-	if !ok {
+// word reads a parameter that is one of several words.
+func (f *form) word(name string, words ...string) string {
+	sent, ok := f.given(name)
+	if ok && !slices.Contains(words, sent.Text) {
+		f.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
 		return ""
 	}
-	if !slices.Contains(words, s) {
-		q.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
-		return ""
-	}
-	return s
-}
-
-// instant reads an RFC 3339 time of any offset, in the years 1970 to 9999 of UTC.
-func (q *query) instant(name string) time.Time {
-	s, ok := q.given(name)
-	if !ok {
-		return time.Time{}
-	}
-	t, ok := parseInstant(s)
-	if !ok {
-		q.refuse(name, "datetime_invalid", instantMsg)
-	}
-	return t
-}
-
-const instantMsg = "Must be an RFC 3339 time such as 2026-01-02T15:04:05Z"
-
-func parseInstant(s string) (time.Time, bool) {
-	t, err := time.Parse(time.RFC3339, s)
-	// time.Parse also takes a comma before the fraction and hours of one digit.
-	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") || t.Unix() < 0 || t.UTC().Year() > 9999 {
-		return time.Time{}, false
-	}
-	return t.UTC(), true
+	return sent.Text
 }

@@ -25,7 +25,7 @@ func CreateRecipient(book *recipient.AddressBook, paid store.History, events Ann
 		if !ok {
 			f.missing("address")
 		}
-		e := recipient.Entry{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Address: to, Label: f.label()}
+		e := recipient.Entry{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Address: to, Label: f.name("label")}
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
@@ -85,7 +85,7 @@ func resembling(c *call, to token.Address, book *recipient.AddressBook, paid sto
 func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint {
 	return endpoint("ListRecipients", func(c *call) (answer, error) {
 		of := func(e recipient.Entry) position { return positionOf(e.CreatedAt, e.Address.String()) }
-		return ok(paged(c, recipientList, filters{}, func(at cursor) (entries []recipient.Entry, next position, err error) {
+		return ok(paged(c, "recipients 1", filters{}, func(at cursor) (entries []recipient.Entry, next position, err error) {
 			from := recipient.Position{CreatedAt: at.At}
 			from.Address, _ = token.ParseAddress(at.ID) // zero for the first page
 			entries, more, err := book.Entries(c.Context(), c.caller.MerchantID, string(c.caller.Mode), from, at.Limit)
@@ -96,8 +96,6 @@ func ListRecipients(book *recipient.AddressBook, now func() time.Time) Endpoint 
 		}, each(func(e recipient.Entry) recipient.Public { return e.Public(now()) }), of))
 	})
 }
-
-const recipientList = "recipients 1"
 
 // DeleteRecipient serves POST /recipients/{address}/delete.
 func DeleteRecipient(book *recipient.AddressBook) Endpoint {

@@ -107,7 +107,7 @@ func allowed(path string) string {
 	return strings.Join(methods, ", ")
 }
 
-// find returns the endpoint that serves r and the parameters in its path, errNoRoute, or a methodError.
+// find returns the endpoint that serves r and the parameters in its path, or a problem.
 func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, error) {
 	path := r.URL.EscapedPath()
 	known := false
@@ -119,7 +119,8 @@ func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, e
 		known = known || ok
 	}
 	if known {
-		return Endpoint{}, nil, methodError(allowed(path))
+		return Endpoint{}, nil, problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+			detail: "Method Not Allowed", allow: allowed(path)}
 	}
 	return Endpoint{}, nil, errNoRoute
 }

@@ -179,7 +179,7 @@ func (f *form) entries(all stack.Assets) (entries []payment.Entry, fields []stri
 			f.bad.add("object_type", "Must be a JSON object", "body", "payments", i)
 			continue
 		}
-		one := form{object: item, at: []any{"payments", i}}
+		one := form{object: item, at: []any{"body", "payments", i}}
 		to, field := one.recipient(all)
 		e := payment.Entry{To: to, Amount: one.amount("amount")}
 		e.Reference, _ = one.text("reference", 1, payment.MaxReference)

@@ -8,10 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -33,15 +31,11 @@ func GetTransaction(payments store.Store) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
+		if p.Merchant != c.caller.MerchantID || p.Mode != string(c.caller.Mode) || p.State == payment.Prepared {
 			return answer{}, store.ErrNotFound
 		}
 		return ok(shown(c.Context(), payments, p)[0], nil)
 	})
-}
-
-func ownedBy(p payment.Payment, caller apikey.Principal) bool {
-	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
 // ListTransactions serves GET /transactions: a page of the history, which may lag a little behind writes, or the
@@ -52,7 +46,7 @@ func ListTransactions(payments store.Store, assets Assets) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		list, err := paged(c, paymentList, sent, func(at cursor) ([]payment.Payment, position, error) {
+		list, err := paged(c, "cursor 1", sent, func(at cursor) ([]payment.Payment, position, error) {
 			f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: payment.Status(at.Status),
 				Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,
 				From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
@@ -70,9 +64,6 @@ func ListTransactions(payments store.Store, assets Assets) Endpoint {
 		return ok(list, err)
 	})
 }
-
-// paymentList names the kind of a cursor in its checksum.
-const paymentList = "cursor 1"
 
 var qvalue = regexp.MustCompile(`^(0(\.[0-9]{0,3})?|1(\.0{0,3})?)$`)
 
@@ -120,8 +111,9 @@ func csv(l listPage[payment.Public]) (answer, error) {
 
 func readFilters(c *call, assets Assets) (f filters, err error) {
 	q := c.query
-	for name := range q.values {
-		if q.values["idempotency_key"] != nil && name != "idempotency_key" && name != "limit" && len(q.bad) == 0 {
+	_, byKey := q.object.Member("idempotency_key")
+	for _, m := range q.object.Members {
+		if byKey && m.Name != "idempotency_key" && m.Name != "limit" && len(q.bad) == 0 {
 			q.refuse("idempotency_key", "stands_alone", "Only limit may stand beside it")
 		}
 	}
@@ -132,16 +124,9 @@ func readFilters(c *call, assets Assets) (f filters, err error) {
 		Status: q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed)),
 		After:  q.instant("created_after"), Before: q.instant("created_before"), Key: q.idempotencyKey(),
 	}
-	asset, err := q.asset(c.Context(), assets)
+	asset, err := q.assetSent(c.Context(), assets)
 	f.Asset = asset.Coin()
-	if sent, ok := q.given("reference"); ok {
-		if n := utf8.RuneCountInString(sent); n < 1 {
-			q.refuse("reference", "string_too_short", "Must not be empty")
-		} else if n > payment.MaxReference {
-			q.refuse("reference", "string_too_long", "Must have at most 128 characters")
-		}
-		f.Reference = sent
-	}
+	f.Reference, _ = q.text("reference", 1, payment.MaxReference)
 	return f, err
 }
 

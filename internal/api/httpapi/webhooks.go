@@ -49,11 +49,8 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 func CreateWebhook(registry *webhook.Registry) Endpoint {
 	return submission("CreateWebhook", func(c *call, f *form) (answer, error) {
 		var r webhook.Registration
-		if v, ok := f.object.Member("url"); !ok {
-			f.missing("url")
-		} else if f.check("url", v, 1, maxBody) {
-			r.URL = v.Text
-		}
+		f.required("url")
+		r.URL, _ = f.text("url", 1, maxBody)
 		r.EventTypes, _ = f.texts("event_types")
 		r.Description, _ = f.text("description", 0, webhook.DescriptionLimit)
 		if err := f.err(); err != nil {
@@ -107,7 +104,7 @@ func DeleteWebhook(registry *webhook.Registry) Endpoint {
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
 func RotateWebhookSecret(registry *webhook.Registry) Endpoint {
 	return action("RotateWebhookSecret", func(c *call, f *form) (answer, error) {
-		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
+		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, 0, webhook.OverlapLimit)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
@@ -133,41 +130,19 @@ func (f *form) texts(field string) (list []string, ok bool) {
 	return list, true
 }
 
-var kinds = map[string]string{
-	"event_types":        "enum",
-	"status":             "enum",
-	"description":        "string_too_long",
-	"expires_in_seconds": "too_large",
-}
-
-// invalidsOf returns the faults of a request that err holds: invalids, or the
-// errors of package webhook for single fields. Nil if err has another reason.
+// invalidsOf returns the faults of a request that err holds: invalids, or those that package webhook has joined. Nil if
+// err has another reason.
 func invalidsOf(err error) invalids {
 	bad, _ := errors.AsType[invalids](err)
-	var walk func(error)
-	walk = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // the tree is walked here
-		case *webhook.URLError:
-			bad.add("url_refused", sentence(e.Reason), "body", "url")
-		case *webhook.FieldError:
-			bad.add(kinds[e.Field], sentence(e.Reason), "body", e.Field)
-		case interface{ Unwrap() []error }:
-			for _, inner := range e.Unwrap() {
-				walk(inner)
-			}
-		default:
-			if inner := errors.Unwrap(err); inner != nil {
-				walk(inner)
-			}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return bad
+	}
+	for _, one := range joined.Unwrap() {
+		if e, ok := errors.AsType[*webhook.FieldError](one); ok {
+			kind := map[string]string{"url": "url_refused", "event_types": "enum", "status": "enum"}[e.Field]
+			bad.add(kind, strings.ToUpper(e.Reason[:1])+e.Reason[1:], "body", e.Field)
 		}
 	}
-	walk(err)
 	return bad
-}
-
-func sentence(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

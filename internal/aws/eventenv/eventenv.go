@@ -14,7 +14,5 @@ func Jobs(env tableenv.Env) *queue.Jobs {
 
 // Publisher returns the publisher to merchants' endpoints, and to the event bus if EVENT_BUS has one.
 func Publisher(env tableenv.Env) *webhook.Publisher {
-	p := webhook.NewPublisher(env.Webhooks(), Jobs(env))
-	p.Bus = env.Optional("EVENT_BUS", "") != ""
-	return p
+	return &webhook.Publisher{Store: env.Webhooks(), Queue: Jobs(env), Bus: env.Optional("EVENT_BUS", "") != ""}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -42,15 +43,14 @@ func Keys(env tableenv.Env) *keyring.Ring {
 	})
 }
 
-// Dispatchers returns the dispatchers of the stack's rails. draw picks a number below its argument, to spread requests
-// over wallets.
-func Dispatchers(env tableenv.Env, draw func(n int) int) *dispatch.Rails {
+// Dispatchers returns the dispatchers of the stack's rails.
+func Dispatchers(env tableenv.Env) *dispatch.Rails {
 	nodes, hints, settle := chainenv.Open(env.Env), sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL")
 	return dispatch.NewRails(dispatch.Wiring{Config: env.Config(), Nodes: nodes.Of, Chains: nodes.Chains,
 		Hints: func(c stack.Config) dispatch.Hinter { return queue.NewHints(hints, settle, c.BlockTime) },
 	}, dispatch.Parts{
 		Store: env.Payments(), Book: env.Book(), Keys: Keys(env),
-		Log: slog.Default(), Now: env.Now, Random: rand.Reader, Draw: draw,
+		Log: slog.Default(), Now: env.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
 }
 

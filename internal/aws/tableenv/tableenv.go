@@ -40,8 +40,10 @@ func (e Env) Registry() *apikey.Registry {
 	return apikey.NewRegistry(e.Keys(), boot.Parse(e.Env, "MODE", apikey.ParseMode), e.Now, rand.Reader)
 }
 
-// Book returns the address books for a function that makes no entry.
-func (e Env) Book() *recipient.AddressBook { return recipient.NewAddressBook(e.Keys(), 0, e.Now) }
+// Book returns the address books, without a hold.
+func (e Env) Book() *recipient.AddressBook {
+	return &recipient.AddressBook{Store: e.Keys(), Now: e.Now}
+}
 
 // Endpoints returns the registry of the endpoints in a store. urls may be nil for a function that takes no URL.
 func (e Env) Endpoints(in webhook.EndpointStore, urls webhook.Checker) *webhook.Registry {

@@ -147,7 +147,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	}
 	must.OK(t, err)
 	works := func(name string, at time.Time) bool {
-		_, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
+		_, err := (&apikey.Authenticator{Keys: restored, Mode: apikey.Test}).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
 		return err == nil
 	}
 	for range 2 { // a command that crashed is run again
@@ -188,7 +188,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
 		out, err := a.Remit(issue + who + flags)
 		key, _, _ := strings.Cut(out, "\n")
-		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key,
+		if p, found := (&apikey.Authenticator{Keys: restored, Mode: apikey.Test}).Authenticate(t.Context(), key,
 			time.Now()); err != nil || found != nil || p.MerchantID != who {
 			t.Errorf("the new key is of %s, not of %s: %v, %v", p.MerchantID, who, err, found)
 		}

@@ -20,13 +20,8 @@ const (
 
 // An Authenticator finds the merchant that a presented key belongs to.
 type Authenticator struct {
-	keys Finder
-	mode Mode
-}
-
-// NewAuthenticator returns an authenticator of a stack's mode. It refuses keys of the other mode without a read.
-func NewAuthenticator(keys Finder, mode Mode) *Authenticator {
-	return &Authenticator{keys, mode}
+	Keys Finder
+	Mode Mode // the stack's; keys of the other mode are refused without a read
 }
 
 // Authenticate returns the principal of a key that is valid at now, and ErrInvalid for every other key. Any other
@@ -39,22 +34,22 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 	if err != nil {
 		return Principal{}, err
 	}
-	if s.Mode() != a.mode {
+	if s.Mode() != a.Mode {
 		return Principal{}, ErrInvalid
 	}
-	k, err := a.keys.Find(ctx, s.Hash())
+	k, err := a.Keys.Find(ctx, s.Hash())
 	if errors.Is(err, ErrNotFound) {
 		return Principal{}, ErrInvalid
 	}
 	if err != nil {
 		return Principal{}, fmt.Errorf("looking up %s: %w", s.ID(), err)
 	}
-	if k.Mode != a.mode || !k.Valid(now) {
+	if k.Mode != a.Mode || !k.Valid(now) {
 		return Principal{}, ErrInvalid
 	}
 	var touched sync.WaitGroup
 	touched.Go(func() { a.touch(ctx, k, now) })
-	terms, err := a.keys.Terms(ctx, k.MerchantID)
+	terms, err := a.Keys.Terms(ctx, k.MerchantID)
 	touched.Wait()
 	if err != nil {
 		return Principal{}, fmt.Errorf("looking up the terms of %s: %w", k.MerchantID, err)
@@ -67,13 +62,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 func Current(ctx context.Context, keys Finder, p Principal, now time.Time) (Principal, error) {
 	var k Key
 	reads, ctx := errgroup.WithContext(ctx)
-	reads.Go(func() (err error) { k, err = keys.Find(ctx, p.Hash); return err })
+	reads.Go(func() (err error) { k, err = asking(ctx, keys, p, now); return err })
 	reads.Go(func() (err error) { p.Terms, err = keys.Terms(ctx, p.MerchantID); return err })
-	err := reads.Wait()
-	switch {
-	case errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(now)):
-		return Principal{}, ErrInvalid
-	case err != nil:
+	if err := reads.Wait(); err != nil {
 		return Principal{}, fmt.Errorf("reading %s again: %w", p.KeyID, err)
 	}
 	p.Grant = k.Grant
@@ -87,7 +78,7 @@ func (a *Authenticator) touch(ctx context.Context, k Key, now time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchBudget)
 	defer cancel()
-	if err := a.keys.Touch(ctx, k.Hash, now, since); err != nil {
+	if err := a.Keys.Touch(ctx, k.Hash, now, since); err != nil {
 		slog.WarnContext(ctx, "recording the use of a key", "key_id", k.ID, "err", err)
 	}
 }

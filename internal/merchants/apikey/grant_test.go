@@ -37,10 +37,9 @@ func TestRotate(t *testing.T) {
 	by := must.Get(registry.Issue(t.Context(), m.Key, apikey.KeyRequest{Scopes: []apikey.Scope{apikey.Keys}, Life: time.Hour}, silent))(t).Key
 	ending := by
 	ending.ExpiresAt = noon.Add(time.Minute)
-	for overlap, want := range map[time.Duration]error{0: nil, apikey.MaxOverlap: nil, -1: apikey.ErrOverlap,
-		apikey.MaxOverlap + 1: apikey.ErrOverlap} {
+	for _, overlap := range []time.Duration{0, apikey.MaxOverlap} {
 		next, err := registry.Rotate(t.Context(), ending, by.ID, overlap, silent)
-		if !errors.Is(err, want) || err == nil && !next.Key.ExpiresAt.Equal(noon.Add(time.Hour)) {
+		if err != nil || !next.Key.ExpiresAt.Equal(noon.Add(time.Hour)) {
 			t.Errorf("for %v more: %+v, %v", overlap, next.Key, err)
 		}
 	}

@@ -13,9 +13,6 @@ import (
 // MaxOverlap is the longest time for which a key works after its rotation.
 const MaxOverlap = 7 * 24 * time.Hour
 
-// ErrOverlap reports an overlap below zero or above MaxOverlap.
-var ErrOverlap = errors.New("the old key may work for 0 to 604800 seconds more")
-
 // A Registry creates, lists, rotates and revokes the keys of one stack.
 type Registry struct {
 	store  Store
@@ -62,8 +59,12 @@ type Announce func(ctx context.Context, k Key) error
 // Asking returns the key that p was authenticated with, as it is now: API Gateway remembers a principal for a while,
 // in which its key may have ended. It returns ErrInvalid for a key that has.
 func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
-	k, err := r.store.Find(ctx, p.Hash)
-	if errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(r.instant())) {
+	return asking(ctx, r.store, p, r.instant())
+}
+
+func asking(ctx context.Context, keys Finder, p Principal, now time.Time) (Key, error) {
+	k, err := keys.Find(ctx, p.Hash)
+	if errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(now)) {
 		return Key{}, ErrInvalid
 	}
 	if err != nil {
@@ -99,16 +100,13 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 }
 
 // Rotate gives by's merchant a new key in place of the key named id: it may do the same, and counts for the same
-// daily limits. The old key works for overlap more (0: not at all), unless its own expiry or revocation ends it
+// daily limits. The old key works for overlap more (0: not at all; MaxOverlap at most), unless its own expiry or revocation ends it
 // earlier. The new key is valid even if the old one was not. The merchant is notified first, as by Issue.
 //
-// It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or ErrNotPermitted for one with a scope
+// It returns ErrNotFound for a key that is not the merchant's, or ErrNotPermitted for one with a scope
 // that by lacks, or one other than by whose successor would expire later than by. After any other error the rotation
 // may have been stored, but its new key was never handed out: the caller rotates again, which is safe.
 func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.Duration, announce Announce) (Minted, error) {
-	if overlap < 0 || overlap > MaxOverlap {
-		return Minted{}, ErrOverlap
-	}
 	old, err := r.find(ctx, by, id)
 	if err != nil {
 		return Minted{}, err

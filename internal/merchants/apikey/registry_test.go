@@ -90,7 +90,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 
 func TestAuthenticate(t *testing.T) {
 	f, registry, m := stack(t)
-	auth := apikey.NewAuthenticator(f, apikey.Test)
+	auth := &apikey.Authenticator{Keys: f, Mode: apikey.Test}
 	key := m.Secret.Reveal()
 	successor := must.Get(registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent))(t)
 	gone := must.Get(registry.Create(t.Context(), "Gone", apikey.KeyRequest{}))(t)
@@ -132,7 +132,7 @@ func TestStoreOutageIsNotARefusal(t *testing.T) {
 	f, _, m := stack(t)
 	for _, method := range []string{"Find", "Terms"} {
 		f.failing = method
-		_, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
+		_, err := (&apikey.Authenticator{Keys: f, Mode: apikey.Test}).Authenticate(t.Context(), m.Secret.Reveal(), noon)
 		if !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
 			t.Errorf("%s fails: %v, want the store's error", method, err)
 		}
@@ -141,7 +141,7 @@ func TestStoreOutageIsNotARefusal(t *testing.T) {
 
 func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	f, _, m := stack(t)
-	auth := apikey.NewAuthenticator(f, apikey.Test)
+	auth := &apikey.Authenticator{Keys: f, Mode: apikey.Test}
 	for second := range 180 {
 		must.Get(auth.Authenticate(t.Context(), m.Secret.Reveal(), noon.Add(time.Duration(second)*time.Second)))(t)
 	}

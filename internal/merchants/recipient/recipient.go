@@ -76,13 +76,8 @@ type Position struct {
 // An AddressBook keeps the address books of all merchants of a stack.
 type AddressBook struct {
 	Store
-	hold time.Duration
-	now  func() time.Time
-}
-
-// NewAddressBook returns the books in store. A new entry is active after the hold.
-func NewAddressBook(store Store, hold time.Duration, now func() time.Time) *AddressBook {
-	return &AddressBook{store, hold, now}
+	Hold time.Duration // until a new entry is active
+	Now  func() time.Time
 }
 
 // Add enters an address and returns its entry, or the existing one. announce notifies the merchant of a new entry
@@ -94,8 +89,8 @@ func (b *AddressBook) Add(ctx context.Context, e Entry, announce func(context.Co
 	if !errors.Is(err, ErrNotFound) {
 		return there, false, wrap(err, "looking for", e.Address)
 	}
-	e.CreatedAt = b.now().UTC().Truncate(time.Millisecond)
-	e.ActiveAt = e.CreatedAt.Add(b.hold)
+	e.CreatedAt = b.Now().UTC().Truncate(time.Millisecond)
+	e.ActiveAt = e.CreatedAt.Add(b.Hold)
 	if err := announce(ctx, e); err != nil {
 		return Entry{}, false, wrap(err, "announcing", e.Address)
 	}

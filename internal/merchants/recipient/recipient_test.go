@@ -46,7 +46,7 @@ func TestBook(t *testing.T) {
 		{"it is new", nil, told, true, nil},
 		{"it is there", nil, deaf, false, nil},
 	} {
-		book := recipient.NewAddressBook(store{entries, test.failure}, time.Hour, now)
+		book := &recipient.AddressBook{Store: store{entries, test.failure}, Hold: time.Hour, Now: now}
 		got, added, err := book.Add(t.Context(), e, test.announce)
 		if added != test.added || !errors.Is(err, test.want) || err == nil && !got.ActiveAt.Equal(noon.Add(time.Hour)) {
 			t.Errorf("%s: Add = %+v, %v, %v", test.name, got, added, err)
@@ -61,7 +61,7 @@ func TestBook(t *testing.T) {
 		{e.Address, time.Hour - 1, nil, false}, {e.Address, time.Hour, nil, true}, {e.Address, time.Hour, errLost, false},
 		{token.Address{2}, time.Hour, nil, false},
 	} {
-		book := recipient.NewAddressBook(store{entries, test.failure}, 0, nil)
+		book := &recipient.AddressBook{Store: store{entries, test.failure}}
 		active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at))
 		if active != test.want || !errors.Is(err, test.failure) {
 			t.Errorf("Active(%v, %v) = %v, %v", test.to, test.at, active, err)

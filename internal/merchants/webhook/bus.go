@@ -22,8 +22,8 @@ func (d *Deliverer) forward(ctx context.Context, of Delivery) error {
 		return nil
 	}
 	err := d.Bus.Put(ctx, of.Event)
-	if age := d.now().Sub(of.Event.At); err != nil && age < busPatience {
-		return d.queue.Enqueue(ctx, of.job(), queueDelay(max(age, schedule[1])))
+	if age := d.Now().Sub(of.Event.At); err != nil && age < busPatience {
+		return d.Queue.Enqueue(ctx, of.job(), queueDelay(max(age, schedule[1])))
 	}
 	return err
 }

@@ -100,7 +100,8 @@ func TestNextAttempt(t *testing.T) {
 		jitter := must.Get(strconv.ParseFloat(c.In[3], 64))(t)
 		w := newFixture(t)
 		e := w.register(mine, hook)
-		by := webhook.NewDeliverer(w.store, w, w, &meter{}, w.now, func() float64 { return jitter })
+		by := w.delivererOf(w.store, w)
+		by.Meter, by.Jitter = &meter{}, func() float64 { return jitter }
 		w.mustPublish(event)
 		d := w.stored()
 		for i := range failed {
@@ -243,13 +244,13 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 			job, _ := w.pop()
 			copies := 0
 			var d *webhook.Deliverer
-			d = webhook.NewDeliverer(w.store, w, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
+			d = w.delivererOf(w.store, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
 				w.clock = w.clock.Add(1) // no two copies begin in one instant
 				if copies++; copies < len(test.answers) {
 					must.OK(t, d.Deliver(ctx, job))
 				}
 				return w.Post(ctx, url, h, body)
-			}), w.meter, w.now, half)
+			}))
 			must.OK(t, d.Deliver(t.Context(), job))
 			w.has(len(test.answers), test.jobs-1)
 			w.logged(e, test.status, test.attempts)
@@ -265,11 +266,10 @@ func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 		apply(ctx)
 		return ctx.Err() // as of a store on a network
 	}}
-	d := webhook.NewDeliverer(punctual, w,
-		sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
-			defer end()
-			return w.Post(ctx, url, h, body)
-		}), w.meter, w.now, half)
+	d := w.delivererOf(punctual, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
+		defer end()
+		return w.Post(ctx, url, h, body)
+	}))
 	must.OK(t, d.Deliver(ctx, w.made[0]))
 	w.logged(e, webhook.Delivered, 1)
 }

@@ -20,20 +20,15 @@ var ends = map[DeliveryStatus]string{Delivered: "WebhooksDelivered", Exhausted: 
 
 // A Deliverer does the jobs that a Queue carries.
 type Deliverer struct {
-	store  Store
-	queue  Queue
-	sender Sender
-	meter  Meter
-	now    func() time.Time
-	jitter func() float64
+	Store  Store
+	Queue  Queue
+	Sender Sender
+	Meter  Meter
+	Now    func() time.Time
+	Jitter func() float64 // returns numbers in [0, 1)
 
 	// Bus gets the events of the jobs for a bus. Without one these jobs are done.
 	Bus Bus
-}
-
-// NewDeliverer returns a deliverer. jitter returns numbers in [0, 1).
-func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func() time.Time, jitter func() float64) *Deliverer {
-	return &Deliverer{store: store, queue: queue, sender: sender, meter: meter, now: now, jitter: jitter}
 }
 
 // Deliver does one job: it posts the delivery if an attempt is due, and stores the attempt and the time of the next
@@ -48,7 +43,7 @@ func (d *Deliverer) Deliver(ctx context.Context, job string) error {
 		return err
 	}
 	ref := first.Ref
-	if end, ok := ctx.Deadline(); ok && end.Sub(d.now()) < SendTimeout+recordTimeout {
+	if end, ok := ctx.Deadline(); ok && end.Sub(d.Now()) < SendTimeout+recordTimeout {
 		return fmt.Errorf("delivering %s: %w", ref.Delivery, context.DeadlineExceeded)
 	}
 	if err := d.deliver(ctx, first, whole); err != nil {
@@ -61,7 +56,7 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 	if whole && first.Endpoint == busEndpoint {
 		return d.forward(ctx, first)
 	}
-	e, del, err := d.store.Load(ctx, first.Ref)
+	e, del, err := d.Store.Load(ctx, first.Ref)
 	if whole && errors.Is(err, ErrDeliveryNotFound) {
 		del, err = first, nil
 	}
@@ -75,8 +70,8 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 		return d.cancel(ctx, del)
 	}
 	// A first attempt is never early: another machine's clock set its time.
-	if wait := del.NextAttemptAt.Sub(d.now()); wait > 0 && len(del.Attempts) > 0 {
-		return d.queue.Enqueue(ctx, del.Ref.String(), queueDelay(wait))
+	if wait := del.NextAttemptAt.Sub(d.Now()); wait > 0 && len(del.Attempts) > 0 {
+		return d.Queue.Enqueue(ctx, del.Ref.String(), queueDelay(wait))
 	}
 	if e.Slow >= slowLimit {
 		var ok bool
@@ -87,12 +82,12 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 			return d.putOff(ctx, e, del)
 		}
 	}
-	x, err := post(ctx, d.sender, e, del.Event, d.now)
+	x, err := post(ctx, d.Sender, e, del.Event, d.Now)
 	if err != nil {
 		return err
 	}
-	d.meter.Add("Webhook"+x.result(), 1)
-	d.meter.Add("WebhookDuration", float64(x.Duration.Milliseconds()))
+	d.Meter.Add("Webhook"+x.result(), 1)
+	d.Meter.Add("WebhookDuration", float64(x.Duration.Milliseconds()))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	return d.conclude(ctx, e, del, x)
@@ -115,11 +110,11 @@ func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) e
 	if err != nil || !recorded || next.Status != Pending || next.Parked {
 		return err
 	}
-	return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))
+	return d.Queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.Now())))
 }
 
 func (d *Deliverer) after(del Delivery, x exchange) Delivery {
-	next, now := del.with(x.Attempt), instant(d.now)
+	next, now := del.with(x.Attempt), instant(d.Now)
 	made := len(next.Attempts)
 	switch {
 	case x.Succeeded():
@@ -127,7 +122,7 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	case x.StatusCode == http.StatusGone, made >= attemptLimit(del.Mode):
 		return next.ended(Exhausted, now)
 	}
-	return next.due(now, delay(made, x, now, d.jitter()))
+	return next.due(now, delay(made, x, now, d.Jitter()))
 }
 
 // record stores next over a delivery that had the given number of attempts. If a copy of the job has recorded an
@@ -136,13 +131,13 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bool, error) {
 	ours, _ := next.LastAttempt()
 	for range recordTries {
-		stored, err := d.store.Record(ctx, next, attempts)
+		stored, err := d.Store.Record(ctx, next, attempts)
 		if err == nil {
 			if name := ends[next.Status]; name != "" {
-				d.meter.Add(name, 1)
+				d.Meter.Add(name, 1)
 			}
 			if next.Status == Delivered {
-				d.meter.Add("SecondsToDelivered", d.now().Sub(next.CreatedAt).Seconds())
+				d.Meter.Add("SecondsToDelivered", d.Now().Sub(next.CreatedAt).Seconds())
 			}
 			return true, nil
 		}
@@ -152,12 +147,12 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 		if next.Status != Delivered || stored.Status == Delivered {
 			return false, nil
 		}
-		attempts, next = len(stored.Attempts), stored.with(ours).ended(Delivered, instant(d.now))
+		attempts, next = len(stored.Attempts), stored.with(ours).ended(Delivered, instant(d.Now))
 	}
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
 
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
-	_, err := d.record(ctx, del.ended(Cancelled, instant(d.now)), len(del.Attempts))
+	_, err := d.record(ctx, del.ended(Cancelled, instant(d.Now)), len(del.Attempts))
 	return err
 }

@@ -129,9 +129,9 @@ func TestEveryErrorIsTold(t *testing.T) {
 		do := func(_ context.Context, _ string, b []byte) ([]byte, error) { return b, w.faults.do("KMS", func() {}) }
 		sealed := webhook.Sealed{Store: w.ports, Seal: do, Open: do}
 		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, rand.Reader)
-		w.log = webhook.NewLog(w.ports, w, w.now, rand.Reader)
-		w.deliverer = webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half)
-		w.tester = webhook.NewTester(sealed, w, w.now, rand.Reader)
+		w.log = &webhook.Log{Store: w.ports, Queue: w, Now: w.now, Random: rand.Reader}
+		w.deliverer = w.delivererOf(sealed, w)
+		w.tester = &webhook.Tester{Store: sealed, Sender: w, Now: w.now, Random: rand.Reader}
 		must.Get(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))(t) // sealed
 		w.faults.names = nil
 		return s

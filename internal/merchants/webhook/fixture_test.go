@@ -81,12 +81,16 @@ func newFixture(t *testing.T) *fixture {
 	}
 	w.ports = interpose.Webhooks{Store: w.store, Around: w.faults.around}
 	w.registry = webhook.NewRegistry(w.store, checker{}, w.now, rand.Reader)
-	w.log = webhook.NewLog(w.store, w, w.now, rand.Reader)
-	w.publisher = webhook.NewPublisher(w.ports, w)
-	w.deliverer = webhook.NewDeliverer(w.ports, w, w, w.meter, w.now, half)
-	w.pusher = webhook.NewPusher(w.ports, w, w.meter)
-	w.tester = webhook.NewTester(webhook.Sealed{Store: w.store}, w, w.now, rand.Reader)
+	w.log = &webhook.Log{Store: w.store, Queue: w, Now: w.now, Random: rand.Reader}
+	w.publisher = &webhook.Publisher{Store: w.ports, Queue: w}
+	w.deliverer = w.delivererOf(w.ports, w)
+	w.pusher = &webhook.Pusher{Store: w.ports, Queue: w, Meter: w.meter}
+	w.tester = &webhook.Tester{Store: webhook.Sealed{Store: w.store}, Sender: w, Now: w.now, Random: rand.Reader}
 	return w
+}
+
+func (w *fixture) delivererOf(store webhook.Store, sender webhook.Sender) *webhook.Deliverer {
+	return &webhook.Deliverer{Store: store, Queue: w, Sender: sender, Meter: w.meter, Now: w.now, Jitter: half}
 }
 
 func (w *fixture) now() time.Time { return w.clock }
@@ -243,7 +247,7 @@ func (w *fixture) idle() bool {
 
 // listed returns the newest deliveries of an endpoint.
 func (w *fixture) listed(o webhook.Owner, endpoint string) ([]webhook.Delivery, error) {
-	list, _, err := w.log.Page(w.t.Context(), o, endpoint, "", "", 100)
+	list, _, err := w.log.Page(w.t.Context(), o, endpoint, "", time.Time{}, "", 100)
 	return list, err
 }
 

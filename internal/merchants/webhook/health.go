@@ -24,14 +24,14 @@ func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery, a Atte
 		if err != nil || assessed.same(e) {
 			return err
 		}
-		_, err = d.store.SaveEndpoint(ctx, assessed)
+		_, err = d.Store.SaveEndpoint(ctx, assessed)
 		if err == nil || errors.Is(err, ErrNotFound) {
 			return nil // saved, or deleted meanwhile
 		}
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if e, err = d.store.Endpoint(ctx, e.Owner, e.ID); err != nil {
+		if e, err = d.Store.Endpoint(ctx, e.Owner, e.ID); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (e Endpoint) same(f Endpoint) bool {
 // assessment returns e after a, the newest attempt of del: healthy after a success; disabled by a 410, or by the second
 // exhausted event since its last success, if that is quietLimit ago; parked while attempts are slow.
 func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
-	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
+	e.Slow, e.RetryAt = e.slowness(a, instant(d.Now))
 	if del.Status == Delivered {
 		e.QuietSince, e.Exhausted = time.Time{}, ""
 		return e, nil
@@ -62,7 +62,7 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a 
 	}
 	if del.Status == Exhausted {
 		another := e.Exhausted != "" && e.Exhausted != del.Event.ID
-		if another && d.now().Sub(e.QuietSince) >= quietLimit {
+		if another && d.Now().Sub(e.QuietSince) >= quietLimit {
 			e.Status = Disabled
 		}
 		e.Exhausted = del.Event.ID
@@ -74,7 +74,7 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a 
 // there was none since. If none of the successScan newest deliveries succeeded, it returns the present: an endpoint
 // may be disabled late, but never early.
 func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, error) {
-	recent, err := d.store.Deliveries(ctx, e.Owner, e.ID, time.Time{}, time.Time{}, successScan)
+	recent, err := d.Store.Deliveries(ctx, e.Owner, e.ID, time.Time{}, time.Time{}, successScan)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -87,7 +87,7 @@ func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, err
 		}
 	}
 	if !found {
-		last = instant(d.now)
+		last = instant(d.Now)
 	}
 	return last, nil
 }

@@ -15,30 +15,20 @@ import (
 
 // A Log lists the deliveries of endpoints and resends them.
 type Log struct {
-	store  Store
-	queue  Queue
-	now    func() time.Time
-	random io.Reader
-}
-
-// NewLog returns the log of the deliveries in store. random makes ids.
-func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *Log {
-	return &Log{store, queue, now, random}
+	Store  Store
+	Queue  Queue
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // pageLook is the most deliveries that a page of one status reads, some megabytes of the longest.
 const pageLook = 200
 
 // Page returns an endpoint's deliveries, newest first and without their bodies: those behind the delivery after, "" for
-// the newest, at most limit of a status, "" for any, and the delivery after which it goes on, "" at its end. A page may
-// be short, or empty, before the end. A deleted endpoint still has its log. What waits for an endpoint that is not
-// enabled is Cancelled. ErrNotFound if the owner never had an endpoint of that id.
-func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, after string,
-	limit int) (page []Delivery, next string, err error) {
-	return l.page(ctx, o, endpoint, status, time.Time{}, after, limit)
-}
-
-func (l *Log) page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string,
+// the newest, created from a time on, zero for any, at most limit of a status, "" for any, and the delivery after which
+// it goes on, "" at its end. A page may be short, or empty, before the end. A deleted endpoint still has its log. What
+// waits for an endpoint that is not enabled is Cancelled. ErrNotFound if the owner never had an endpoint of that id.
+func (l *Log) Page(ctx context.Context, o Owner, endpoint string, status DeliveryStatus, from time.Time, after string,
 	limit int) (page []Delivery, next string, err error) {
 	look, to := limit+2, time.Time{}
 	if status != "" {
@@ -48,12 +38,12 @@ func (l *Log) page(ctx context.Context, o Owner, endpoint string, status Deliver
 		ms, _ := strconv.ParseInt(fmt.Sprintf("%.12s", strings.TrimPrefix(after, deliveryPrefix)), 16, 64)
 		to = time.UnixMilli(ms + 1)
 	}
-	e, err := known(ctx, l.store, o, endpoint)
+	e, err := known(ctx, l.Store, o, endpoint)
 	if err != nil {
 		return nil, "", err
 	}
 	for {
-		read, err := l.store.Deliveries(ctx, o, endpoint, from, to, look)
+		read, err := l.Store.Deliveries(ctx, o, endpoint, from, to, look)
 		if err != nil {
 			return nil, "", fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
 		}
@@ -99,7 +89,7 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost 
 	err error) {
 	seen, read := map[string]bool{}, 0
 	for after := ""; ; {
-		page, next, err := l.page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)
+		page, next, err := l.Page(ctx, o, endpoint, "", since.Add(-longestTry), after, 1000)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +114,7 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, since, lost 
 // ResendFailed resends the deliveries that Failed returns since a time, resendMost at most, and returns how many, and
 // whether there are more. Another call goes on, also after an error. The errors are those of Resend and ErrTooMany.
 func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, since time.Time) (count int, more bool, err error) {
-	switch e, err := live(ctx, l.store, o, endpoint); {
+	switch e, err := live(ctx, l.Store, o, endpoint); {
 	case err != nil:
 		return 0, false, err
 	case e.Status != Enabled:
@@ -166,25 +156,20 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case !deliveryIDs.MatchString(delivery):
 		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, ErrDeliveryNotFound)
 	}
-	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
-	if errors.Is(err, ErrDeliveryNotFound) {
-		if _, liveErr := live(ctx, l.store, o, endpoint); liveErr != nil {
-			return Delivery{}, liveErr
-		}
-	}
+	e, old, err := l.Store.Load(ctx, Ref{o, endpoint, delivery})
 	switch {
+	case e.Status == Deleted && (err == nil || errors.Is(err, ErrDeliveryNotFound)):
+		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
 	case err != nil:
 		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, err)
-	case e.Status == Deleted:
-		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}
-	d := resentDelivery(e, old.Event, instant(l.now), l.random)
-	if err := l.store.AddDelivery(ctx, d); err != nil {
+	d := resentDelivery(e, old.Event, instant(l.Now), l.Random)
+	if err := l.Store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
 	// PushDue makes a job of the parked delivery within a minute. This one is only quicker, and its loss no error.
-	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
+	_ = l.Queue.Enqueue(ctx, d.Ref.String(), 0)
 	return d, nil
 }

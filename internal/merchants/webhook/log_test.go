@@ -68,7 +68,7 @@ func TestPagesOfALog(t *testing.T) {
 			var got []string
 			pages := 0
 			for after := ""; pages == 0 || after != ""; pages++ {
-				page, next, err := w.log.Page(t.Context(), mine, e.ID, status, after, limit)
+				page, next, err := w.log.Page(t.Context(), mine, e.ID, status, time.Time{}, after, limit)
 				if must.OK(t, err); len(page) > limit || after != "" && next >= after {
 					t.Fatalf("%d deliveries of %d, from %s to %s", len(page), limit, after, next)
 				}
@@ -173,7 +173,7 @@ func TestResendingGoesOn(t *testing.T) {
 func TestASearchIsNeverPartial(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	log := webhook.NewLog(busy{w.store}, w, w.now, rand.Reader)
+	log := &webhook.Log{Store: busy{w.store}, Queue: w, Now: w.now, Random: rand.Reader}
 	failed, err := log.Failed(t.Context(), mine, e.ID, noon, time.Time{}, 100)
 	if !errors.Is(err, webhook.ErrTooMany) || failed != nil {
 		t.Errorf("%d failed, %v", len(failed), err)
@@ -348,7 +348,7 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	w.register(webhook.Owner{Merchant: "mer_2", Mode: "live"}, "https://other.example")
 	w.register(webhook.Owner{Merchant: "mer_1", Mode: "test"}, "https://mode.example")
 	for _, want := range []bool{false, true} {
-		if named, err := webhook.NewPublisher(w.store, w).Named(t.Context(), mine, webhook.PaymentMined); err != nil || named != want {
+		if named, err := w.publisher.Named(t.Context(), mine, webhook.PaymentMined); err != nil || named != want {
 			t.Errorf("named: %t, %v, want %t", named, err, want)
 		}
 		w.register(mine, "https://mined.example", webhook.PaymentFailed, webhook.PaymentMined)

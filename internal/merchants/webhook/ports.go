@@ -124,7 +124,7 @@ func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.
 type Checker interface {
-	// Check returns a *URLError for a URL that Post would not send to now. Other errors: it could not be checked.
+	// Check returns a *FieldError for a URL that Post would not send to now. Other errors: it could not be checked.
 	Check(ctx context.Context, url string) error
 }
 

@@ -15,16 +15,11 @@ import (
 
 // A Publisher turns events into jobs for the endpoints that subscribed to them.
 type Publisher struct {
-	store Store
-	queue Queue
+	Store Store
+	Queue Queue
 
 	// Bus has a job enqueued for the bus too, once those for the endpoints are enqueued.
 	Bus bool
-}
-
-// NewPublisher returns a publisher to the endpoints in store by queue.
-func NewPublisher(store Store, queue Queue) *Publisher {
-	return &Publisher{store: store, queue: queue}
 }
 
 // Publish enqueues a job for each endpoint of ev's merchant and mode that subscribed to its type. The job carries the
@@ -36,7 +31,7 @@ func NewPublisher(store Store, queue Queue) *Publisher {
 // Of a disabled endpoint a delivery is stored that is Cancelled, to be resent later.
 func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	ev.At = ev.At.UTC().Truncate(time.Millisecond)
-	endpoints, err := p.store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
+	endpoints, err := p.Store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
@@ -46,14 +41,14 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 		switch {
 		case !e.Subscribed(ev.Type):
 		case e.Status == Enabled:
-			errs = append(errs, p.queue.Enqueue(ctx, d.job(), 0))
+			errs = append(errs, p.Queue.Enqueue(ctx, d.job(), 0))
 		default:
-			errs = append(errs, p.store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
+			errs = append(errs, p.Store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
 		}
 	}
 	if err = errors.Join(errs...); err == nil && p.Bus {
 		to := Endpoint{Owner: Owner{ev.Merchant, ev.Mode}, ID: busEndpoint}
-		err = p.queue.Enqueue(ctx, firstDelivery(to, ev).job(), 0)
+		err = p.Queue.Enqueue(ctx, firstDelivery(to, ev).job(), 0)
 	}
 	if err != nil {
 		err = fmt.Errorf("publishing %s: %w", ev.ID, err)
@@ -63,7 +58,7 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 
 // Named reports whether an endpoint of o names a type of event. It is one read.
 func (p *Publisher) Named(ctx context.Context, o Owner, kind string) (bool, error) {
-	endpoints, err := p.store.Endpoints(ctx, o)
+	endpoints, err := p.Store.Endpoints(ctx, o)
 	if err != nil {
 		return false, fmt.Errorf("asking who wants %s of %s: %w", kind, o.Merchant, err)
 	}
@@ -90,14 +85,9 @@ const pushWidth, dueWindow = 16, 16
 
 // A Pusher makes jobs of parked deliveries whose time has come.
 type Pusher struct {
-	store DueStore
-	queue Queue
-	meter Meter
-}
-
-// NewPusher returns a pusher from store to queue.
-func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
-	return &Pusher{store, queue, meter}
+	Store DueStore
+	Queue Queue
+	Meter Meter
 }
 
 // PushDue enqueues at most limit parked deliveries that are due at now and returns their number. Of more than limit
@@ -105,13 +95,13 @@ func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 // minute. Two calls at a time may make two jobs of a delivery, which does no harm. After an error the other
 // deliveries wait for the next call.
 func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
-	due, dueErr := p.store.Due(ctx, now, dueWindow*limit)
+	due, dueErr := p.Store.Due(ctx, now, dueWindow*limit)
 	var age time.Duration
 	for _, d := range due {
 		age = max(age, now.Sub(d.At))
 	}
 	if age > 0 {
-		p.meter.Add("WebhookOldestDue", age.Seconds())
+		p.Meter.Add("WebhookOldestDue", age.Seconds())
 	}
 	due = inTurns(due, limit)
 
@@ -121,10 +111,10 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	for _, d := range due {
 		group.Go(func() error {
 			// A crash between the two calls leaves it parked, and the next PushDue makes a second job.
-			err := p.queue.Enqueue(ctx, d.Ref.String(), 0)
+			err := p.Queue.Enqueue(ctx, d.Ref.String(), 0)
 			if err == nil {
 				pushed.Add(1)
-				err = p.store.Unpark(ctx, d)
+				err = p.Store.Unpark(ctx, d)
 			}
 			if err != nil {
 				err = fmt.Errorf("pushing %s: %w", d.Delivery, err)

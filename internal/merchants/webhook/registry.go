@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Limits of a merchant's requests.
@@ -44,10 +43,10 @@ type Registration struct {
 }
 
 // Register stores a new endpoint, enabled and with a new secret, and returns it. The error is ErrLimit, or wraps a
-// *URLError and a *FieldError for each value that cannot be accepted.
+// *FieldError for each value that cannot be accepted. The description has at most DescriptionLimit characters.
 func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endpoint, error) {
 	types, typesErr := checkTypes(in.EventTypes)
-	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr, checkDescription(in.Description)); err != nil {
+	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr); err != nil {
 		return Endpoint{}, err
 	}
 	now := instant(r.now)
@@ -79,15 +78,12 @@ type Change struct {
 }
 
 // Update changes an endpoint and returns it as it then is. Enabling it, or a new URL, forgets its failures. The error
-// is ErrNotFound, or wraps a *URLError and a *FieldError for each value that cannot be accepted.
+// is ErrNotFound, or wraps a *FieldError for each value that cannot be accepted.
 func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
 	var errs []error
 	if c.EventTypes != nil {
 		types, err := checkTypes(*c.EventTypes)
 		c.EventTypes, errs = &types, append(errs, err)
-	}
-	if c.Description != nil {
-		errs = append(errs, checkDescription(*c.Description))
 	}
 	if c.Status != nil && *c.Status != Enabled && *c.Status != Disabled {
 		errs = append(errs, &FieldError{"status", `must be "enabled" or "disabled"`})
@@ -137,14 +133,11 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 }
 
 // RotateSecret gives an endpoint a new secret and returns the endpoint. The old secret signs as well for the overlap,
-// from 0 to OverlapLimit; a third one, of an earlier rotation, ends now. The errors are ErrNotFound and a *FieldError.
+// from 0 to OverlapLimit; a third one, of an earlier rotation, ends now. ErrNotFound if there is no such endpoint.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
 	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return Endpoint{}, err
-	}
-	if overlap < 0 || overlap > OverlapLimit {
-		return Endpoint{}, &FieldError{"expires_in_seconds", "must be from 0 to 604800"}
 	}
 	secret := MintSecret(r.random)
 	return r.save(ctx, e, func(e Endpoint) Endpoint {
@@ -212,13 +205,6 @@ func checkTypes(types []string) ([]string, error) {
 		}
 	}
 	return kept, nil
-}
-
-func checkDescription(d string) error {
-	if utf8.RuneCountInString(d) > DescriptionLimit {
-		return &FieldError{"description", "must have at most 500 characters"}
-	}
-	return nil
 }
 
 func newID(prefix string, random io.Reader) string {

@@ -149,11 +149,6 @@ func TestRotation(t *testing.T) {
 	if !at.PreviousSecret.IsZero() {
 		t.Error("rotating at once keeps the old secret")
 	}
-	for overlap, bad := range map[time.Duration]bool{-1: true, 7 * 24 * time.Hour: false, 7*24*time.Hour + 1: true} {
-		if _, err := w.registry.RotateSecret(t.Context(), mine, old.ID, overlap); bad != (err != nil) {
-			t.Errorf("an overlap of %v: %v", overlap, err)
-		}
-	}
 }
 
 // TestSealed: sealed secrets that cannot be opened sign nothing.
@@ -168,7 +163,7 @@ func TestSealed(t *testing.T) {
 		want string // in the error
 	}{{nil, "is sealed: give"}, {as("nonsense", nil), "opening the secret of " + e.ID}} {
 		sealed := webhook.Sealed{Store: w.store, Open: test.open}
-		err := webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half).Deliver(t.Context(), w.made[0])
+		err := w.delivererOf(sealed, w).Deliver(t.Context(), w.made[0])
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(w.posts) > 0 {
 			t.Errorf("%v, want %q; %d posts", err, test.want, len(w.posts))
 		}
@@ -224,7 +219,7 @@ func TestATestWaitsFiveSeconds(t *testing.T) {
 			<-ctx.Done()
 			return webhook.Answer{}, ctx.Err()
 		})
-		tester := webhook.NewTester(webhook.Sealed{Store: w.store}, silence, time.Now, rand.Reader)
+		tester := &webhook.Tester{Store: webhook.Sealed{Store: w.store}, Sender: silence, Now: time.Now, Random: rand.Reader}
 		a, err := tester.Test(t.Context(), mine, e.ID)
 		if took := time.Since(began); err != nil || took != 5*time.Second || a.Duration != took ||
 			a.Error != "the endpoint did not answer within 5 seconds" {

@@ -38,13 +38,13 @@ func (e Endpoint) slowness(a Attempt, now time.Time) (slow int, retryAt time.Tim
 // probe reports whether a delivery may be posted to the parked endpoint now, and returns the endpoint as it then is.
 // The write that claims the probe puts the next off: one process posts at a time, and another may if it dies.
 func (d *Deliverer) probe(ctx context.Context, e Endpoint) (Endpoint, bool, error) {
-	now := instant(d.now)
+	now := instant(d.Now)
 	if now.Before(e.RetryAt) {
 		return e, false, nil
 	}
 	e.RetryAt = now.Add(probeWait << min(e.Slow-slowLimit, probeDoublings))
 	e.Slow++
-	claimed, err := d.store.SaveEndpoint(ctx, e)
+	claimed, err := d.Store.SaveEndpoint(ctx, e)
 	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
 		return e, false, nil // another process probes, or the merchant has changed it
 	}
@@ -54,7 +54,7 @@ func (d *Deliverer) probe(ctx context.Context, e Endpoint) (Endpoint, bool, erro
 // putOff makes a parked endpoint's delivery wait as long again as since its event, at least until the next probe: it is
 // read a dozen times, not once per probe. That is no attempt. It ends when its attempts would have ended.
 func (d *Deliverer) putOff(ctx context.Context, e Endpoint, del Delivery) error {
-	now := instant(d.now)
+	now := instant(d.Now)
 	age, next := now.Sub(del.CreatedAt), del
 	if del.NextAttemptAt.Equal(del.CreatedAt) {
 		age = 0 // its first attempt, however late it was published
@@ -66,7 +66,7 @@ func (d *Deliverer) putOff(ctx context.Context, e Endpoint, del Delivery) error 
 		}
 	} else {
 		wait := min(max(age, e.RetryAt.Sub(now)), putOffLimit)
-		next = next.due(now, wait+time.Duration(spread*d.jitter()*float64(wait)))
+		next = next.due(now, wait+time.Duration(spread*d.Jitter()*float64(wait)))
 	}
 	return d.schedule(ctx, next, len(del.Attempts))
 }

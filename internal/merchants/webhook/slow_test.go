@@ -120,7 +120,7 @@ func TestAPostFromBeforeTheParking(t *testing.T) {
 			}
 			return w.Post(ctx, url, h, b)
 		})
-		must.OK(t, webhook.NewDeliverer(w.store, w, post, w.meter, w.now, half).Deliver(t.Context(), job))
+		must.OK(t, w.delivererOf(w.store, post).Deliver(t.Context(), job))
 		want := w.now().Add(-15*time.Second + time.Minute)
 		if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || !nested || got.Slow != 3 || !got.RetryAt.Equal(want) {
 			t.Errorf("%d: %d slow attempts, next at %v, want %v; %v", status, got.Slow, got.RetryAt, want, err)
@@ -179,7 +179,7 @@ func TestOneProbeAtATime(t *testing.T) {
 		if name == "SaveEndpoint" && !raced {
 			raced = true
 			other, _ := w.pop()
-			must.OK(t, webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(t.Context(), other))
+			must.OK(t, w.delivererOf(w.store, w).Deliver(t.Context(), other))
 		}
 		return none
 	}

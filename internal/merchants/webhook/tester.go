@@ -10,37 +10,32 @@ import (
 
 // A Tester sends test events.
 type Tester struct {
-	store  Sealed
-	sender Sender
-	now    func() time.Time
-	random io.Reader
-}
-
-// NewTester returns a tester of the endpoints in store. random makes ids.
-func NewTester(store Sealed, sender Sender, now func() time.Time, random io.Reader) *Tester {
-	return &Tester{store, sender, now, random}
+	Store  Sealed
+	Sender Sender
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // Test posts a webhook.test to an endpoint once and returns the attempt, which may have failed. Nothing is stored,
 // and the endpoint's health stays as it is. The errors are ErrNotFound and ErrDisabled.
 func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, error) {
-	e, err := live(ctx, t.store, o, endpoint)
+	e, err := live(ctx, t.Store, o, endpoint)
 	if err != nil {
 		return Attempt{}, err
 	}
 	if e.Status != Enabled {
 		return Attempt{}, fmt.Errorf("testing %s: %w", e.ID, ErrDisabled)
 	}
-	if e, err = t.store.opened(ctx, e); err != nil {
+	if e, err = t.Store.opened(ctx, e); err != nil {
 		return Attempt{}, err
 	}
-	ev, err := enveloped(e.Owner, newID("evt_", t.random), TestType, instant(t.now), map[string]string{"webhook_id": e.ID})
+	ev, err := enveloped(e.Owner, newID("evt_", t.Random), TestType, instant(t.Now), map[string]string{"webhook_id": e.ID})
 	if err != nil {
 		return Attempt{}, err
 	}
 	short, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	x, err := post(short, t.sender, e, ev, t.now)
+	x, err := post(short, t.Sender, e, ev, t.Now)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		x.Error, err = "the endpoint did not answer within 5 seconds", nil
 	}

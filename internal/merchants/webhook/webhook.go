@@ -19,15 +19,8 @@ var (
 
 // A FieldError reports a value of a request that cannot be accepted.
 type FieldError struct {
-	Field  string // "event_types", "description", "status", "expires_in_seconds"
-	Reason string // for the merchant
+	Field  string // "url", "event_types", "status"
+	Reason string // for the merchant; does not repeat a URL
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
-
-// A URLError reports a URL that no event will be sent to.
-type URLError struct {
-	Reason string // for the merchant; does not repeat the URL
-}
-
-func (e *URLError) Error() string { return "url: " + e.Reason }

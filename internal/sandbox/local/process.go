@@ -129,9 +129,10 @@ func (s *process) openTables(ctx context.Context) (err error) {
 func (s *process) assemble(ctx context.Context) (err error) {
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
-	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, unmetered{}, time.Now, mathrand.Float64).Deliver
-	book := recipient.NewAddressBook(s.tables.keys, recipientHold, time.Now)
-	events := webhook.NewPublisher(deliveries, deliveries)
+	s.jobs.do = (&webhook.Deliverer{Store: deliveries, Queue: s.jobs, Sender: sender, Meter: unmetered{}, Now: time.Now,
+		Jitter: mathrand.Float64}).Deliver
+	book := &recipient.AddressBook{Store: s.tables.keys, Hold: recipientHold, Now: time.Now}
+	events := &webhook.Publisher{Store: deliveries, Queue: deliveries}
 	ring := keyring.New(func(wallet token.Address) keyring.Read {
 		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
 	})
@@ -183,8 +184,8 @@ func (s *process) config(r store.Rail) (stack.Config, error) {
 func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *recipient.AddressBook,
 	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
-	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
-	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
+	log := &webhook.Log{Store: deliveries, Queue: s.jobs, Now: time.Now, Random: rand.Reader}
+	tester := &webhook.Tester{Store: webhook.Sealed{Store: deliveries}, Sender: sender, Now: time.Now, Random: rand.Reader}
 	openapi, err := description(s.url, s.Version)
 	if err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *rec
 	}
 	assets := httpapi.Assets(payer.Assets)
 	nodes := func(_ context.Context, c token.Coin) (chain.Nodes, error) { return s.rails.of(c).nodes, nil }
-	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now,
+	router := httpapi.NewRouter(&apikey.Authenticator{Keys: s.tables.keys, Mode: apikey.Test}, time.Now,
 		httpapi.CreateAPIKey(keys, s.KeyCreation == "public"),
 		httpapi.ListAPIKeys(keys),
 		httpapi.GetOwnAPIKey(keys, s.tables.payments, time.Now),

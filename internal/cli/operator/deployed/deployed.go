@@ -78,7 +78,7 @@ type Tables struct {
 
 // Publisher returns the publisher of the stack's events.
 func (t Tables) Publisher() *webhook.Publisher {
-	p := webhook.NewPublisher(t.Webhooks, t.Jobs)
+	p := &webhook.Publisher{Store: t.Webhooks, Queue: t.Jobs}
 	p.Bus = t.Bus
 	return p
 }

@@ -43,7 +43,7 @@ type abandoned struct {
 
 func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandoned, error) {
 	now := time.Now()
-	a := abandoned{log: webhook.NewLog(d.Webhooks, d.Jobs, time.Now, rand.Reader)}
+	a := abandoned{log: &webhook.Log{Store: d.Webhooks, Queue: d.Jobs, Now: time.Now, Random: rand.Reader}}
 	var err error
 	a.all, err = a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
 	a.rows, a.text = Deliveries(a.all)

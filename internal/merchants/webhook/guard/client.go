@@ -122,7 +122,7 @@ func (c *Client) Check(ctx context.Context, url string) error {
 	}
 	for _, a := range addrs {
 		if !c.allowed(a.Unmap()) {
-			return &webhook.URLError{Reason: "has a host name that resolves to an address that is not public"}
+			return refusal("has a host name that resolves to an address that is not public")
 		}
 	}
 	return nil

@@ -128,4 +128,6 @@ func (t target) withAddress(host string) (target, error) {
 	return t, nil
 }
 
-func refuse(reason string) (target, error) { return target{}, &webhook.URLError{Reason: reason} }
+func refuse(reason string) (target, error) { return target{}, refusal(reason) }
+
+func refusal(reason string) error { return &webhook.FieldError{Field: "url", Reason: reason} }

@@ -77,7 +77,7 @@ func check(t *testing.T, client *guard.Client, url, want string) {
 		}
 		return
 	}
-	refused, ok := errors.AsType[*webhook.URLError](err)
+	refused, ok := errors.AsType[*webhook.FieldError](err)
 	if !ok || !strings.HasPrefix(refused.Reason, want) {
 		t.Errorf("%.60q: %v, want %q", url, err, want)
 	}
@@ -256,7 +256,7 @@ func TestPortsOfALiveStack(t *testing.T) {
 	} {
 		live, test := guard.NewClient(false, true), guard.NewClient(false, false)
 		err := live.Check(t.Context(), url)
-		if bad, _ := errors.AsType[*webhook.URLError](err); (err != nil) != (want != "") || bad != nil && bad.Reason != want {
+		if bad, _ := errors.AsType[*webhook.FieldError](err); (err != nil) != (want != "") || bad != nil && bad.Reason != want {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 		if want == "" {
