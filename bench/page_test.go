@@ -308,11 +308,16 @@ func (r results) bills() string {
 	for _, m := range months {
 		add(m.name, func(b basis) float64 { return b.under(m.payments, m.keys).PerMillion(m.payments, p) })
 	}
-	add("the same after a year", func(b basis) float64 {
-		s := b.under(n, busiest.keys)
-		s.Months = 12
-		return s.PerMillion(n, p)
-	})
+	same := func(but string, change func(*plan.Deployment)) {
+		add("the same"+but, func(b basis) float64 {
+			s := b.under(n, busiest.keys)
+			change(&s)
+			return s.PerMillion(n, p)
+		})
+	}
+	same(" after a year", func(s *plan.Deployment) { s.Months = 12 })
+	same(", with an event bus", func(s *plan.Deployment) { s.Bus = true })
+	same(", with the wallets' keys in KMS", func(s *plan.Deployment) { s.KMS = true })
 	add("the same, each with a reference", func(b basis) float64 {
 		referenced := p // its item in the list of the reference, which the commit's transaction puts
 		referenced.Writes, referenced.Items, referenced.Stored = p.Writes+2, p.Items+1, p.Stored+150

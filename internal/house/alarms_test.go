@@ -157,6 +157,9 @@ func TestEveryAlarmRings(t *testing.T) {
 		namespace, metric, dimensions := at[string](p, "Namespace"), at[string](p, "MetricName"), []string{}
 		for _, d := range at[[]any](p, "Dimensions") {
 			dimensions = append(dimensions, at[string](d, "Name"))
+			if of, is := strings.CutSuffix(at[string](d, "Value"), "Function"); is && !strings.HasPrefix(name, of) {
+				t.Errorf("%s watches %sFunction", name, of)
+			}
 		}
 		threshold := must.Get(strconv.ParseFloat(fmt.Sprint(p["Threshold"]), 64))(t)
 		left--

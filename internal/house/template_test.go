@@ -159,7 +159,7 @@ func TestRoutes(t *testing.T) {
 			}
 			delete(coded, r)
 			if !strings.Contains(string(files(t)["functions/"+name+"/main.go"]), "apienv.") {
-				t.Errorf("functions/%s does not meter what it refuses", name)
+				t.Errorf("functions/%s does not log what it refuses", name)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ package httpapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -45,9 +44,8 @@ type Meter interface {
 	Flush() error
 }
 
-// Metered returns e with a meter of refusals: Refusals by the problem's code, and RequestsFailed of the stack and of
-// the version, which names the function too, so that a canary sees the new one's: answers of 500, and payments left
-// half way. Nodes, wallets, settings and repetitions fail no version. An answer that is no refusal writes nothing.
+// Metered returns e that logs refusals, and meters RequestsFailed of the stack and, for canaries, of the version:
+// answers of 500, and payments left half way. Nodes, wallets, settings and repetitions fail no version.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -62,15 +60,21 @@ func (e Endpoint) Current(keys apikey.Finder, now func() time.Time) Endpoint {
 	return e
 }
 
-func (e Endpoint) refused(ctx context.Context, p problem, err error) {
-	if e.meter == nil {
+// refused writes a line of the refusal. One below 500 has no err, whose text may be the client's.
+func (e Endpoint) refused(ctx context.Context, id string, p problem, err error) {
+	line := []any{"request_id", id, "status", p.status, "code", p.code}
+	if p.status >= http.StatusInternalServerError {
+		slog.ErrorContext(ctx, "request failed", append(line, "err", err)...)
+	} else if e.meter != nil {
+		slog.InfoContext(ctx, "request refused", line...)
+	}
+	failed := p.status == http.StatusInternalServerError ||
+		errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting)
+	if e.meter == nil || !failed {
 		return
 	}
-	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", 1)
-	if p.status == http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting) {
-		e.meter.AddOf("Version", e.version, "RequestsFailed", 1)
-		e.meter.AddOf("", "", "RequestsFailed", 1)
-	}
+	e.meter.AddOf("Version", e.version, "RequestsFailed", 1)
+	e.meter.AddOf("", "", "RequestsFailed", 1)
 	if err := e.meter.Flush(); err != nil {
 		slog.WarnContext(ctx, "metering", "err", err)
 	}
@@ -195,10 +199,7 @@ func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, authe
 	a, body, err := serve(r, endpoints, authenticate)
 	if err != nil {
 		p := problemOf(err)
-		endpoints[0].refused(r.Context(), p, err)
-		if p.status >= http.StatusInternalServerError {
-			slog.ErrorContext(r.Context(), "request failed", "request_id", id, "status", p.status, "err", err)
-		}
+		endpoints[0].refused(r.Context(), id, p, err)
 		a = p.answer()
 		body, _ = encode(a.body) // text and lists of text
 	}

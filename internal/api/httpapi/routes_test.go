@@ -201,6 +201,25 @@ func TestOurFailures(t *testing.T) {
 	}
 }
 
+type unmetered struct{}
+
+func (unmetered) AddOf(string, string, string, ...float64) {}
+func (unmetered) Flush() error                             { return nil }
+
+// TestARefusalIsALine: of a refused request a function logs the id of the answer and the code, and no word of the client.
+func TestARefusalIsALine(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	e := httpapi.Sandbox(func(context.Context) (any, error) { return nil, nil }).Metered(unmetered{}, "sandbox:1")
+	got := newAPI(t).serve(e, newRequest(t, "POST", "/sandbox?m4rk=m4rk", ""))
+	want := `msg="request refused" request_id=` + got.header.Get("X-Request-Id") + " status=405 code=method_not_allowed\n"
+	if _, line, _ := strings.Cut(log.String(), "level=INFO "); line != want {
+		t.Errorf("logged %q, want %q", log.String(), want)
+	}
+}
+
 type brokenKeys struct{}
 
 func (brokenKeys) Authenticate(context.Context, string, time.Time) (apikey.Principal, error) {

@@ -1,4 +1,4 @@
-// Package apienv runs the functions of the API and meters their refusals. It knows no metric.
+// Package apienv runs the functions of the API and logs their refusals. It knows no metric.
 package apienv
 
 import (
@@ -19,7 +19,7 @@ func HTTP(wire func(Env) httpapi.Endpoint) {
 	boot.HTTP(func(env *boot.Env) http.Handler { return Metered(env, wire(Env{Env: env})) })
 }
 
-// Metered returns e with a meter of refusals: by function and version, as the canaries' alarms name them.
+// Metered returns e with a meter of its function and version, as the canaries' alarms name them.
 func Metered(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
 	version := env.Optional("AWS_LAMBDA_FUNCTION_NAME", "local") + ":" + env.Optional("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
 	return e.Metered(emf.New(os.Stdout, env.String("STACK"), env.Now), version)

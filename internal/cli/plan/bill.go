@@ -12,7 +12,8 @@ const (
 	perMessage, perFair                   = 0.40 / 1e6, 0.10 / 1e6   // SQS, and beside it with a MessageGroupId
 	perStoredGB, perLogGB, perGBOut       = 0.45, 0.50, 0.09         // DynamoDB with recovery, a month; logs; internet
 	perSecret, perSecretRead, perKey      = 0.40, 0.05 / 10_000, 1   // Secrets Manager, a month, a call; KMS, a month
-	perSchedule                           = 1.00 / 1e6               // EventBridge Scheduler
+	perSchedule, perEvent                 = 1.00 / 1e6, 1.00 / 1e6   // EventBridge Scheduler; a bus, for 64 KB
+	perSignature, perDecrypt              = 0.15 / 1e4, 0.03 / 1e4   // KMS
 	perAlarm, perMetric, perDashboard     = 0.10, 0.30, 3.00         // CloudWatch, a month
 	utilisation, indexFloor, itemOverhead = 0.70, 10, 100            // DynamoDB's auto scaling; units; bytes of an item
 	pollers                               = 5                        // of a queue, each call lasts 20 s (Lambda, SQS)
@@ -31,6 +32,7 @@ const (
 	schedules               = 3             // check-receipts, refill-wallets and release-proposals, each minute
 	coreGB                  = 1769.0 / 1024 // memory with a whole core ("Configure Lambda function memory")
 	idleRun                 = 0.1           // seconds of a scheduled run that finds nothing
+	lives                   = 7200          // seconds of a process, assumed: it opens each webhook secret once
 	restSeconds, minedLooks = 300, 3        // until a block is final for a run to rest; looks until one is mined
 	requests                = 2             // of API Gateway, for each payment
 	kept                    = 3             // months that a delivery is kept (webhook.KeptFor)
@@ -62,7 +64,8 @@ type Deployment struct {
 	EpochSeconds                 float64 // between two moves of the final block; zero: it moves with every look
 	LogBytes, OutBytes           float64 // of a payment: its logs, and two answers and a webhook to the internet
 	NodeBytes                    float64 // of a payment, to each node
-	Webhooks, DailyLimit, KMS    bool    // KMS: the wallets' keys are there
+	Webhooks, DailyLimit         bool
+	Bus, KMS                     bool    // an EventBridge bus gets each payment's end; the wallets' keys are in KMS
 	WebhookKey                   bool    // of the stack's own, which seals webhook secrets
 	Provisioned                  bool    // the table of payments by the hour, scaled with the load
 	FloorUnits                   float64 // that it has at least, of either kind
@@ -92,8 +95,12 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	asked := requests * n / (1 + requests*rate/s.Keys*s.CacheSeconds)
 	hints, webhooks := n*(1-busy), n*one[s.Webhooks]                   // hints of payments that find no run
 	again := one[rests > 0] * hints / SecondsPerMonth * s.FinalSeconds // of their runs, which read each pending payment
-	// A poller takes each webhook as it comes, or its share of an epoch's webhooks.
-	batches := webhooks / max(1, min(webhookBatch, rate*s.EpochSeconds/pollers))
+	// A poller takes each webhook, and event of the bus, as it comes, or its share of an epoch's.
+	jobs := webhooks + n*one[s.Bus]
+	batches := jobs / max(1, min(webhookBatch, rate*s.EpochSeconds/pollers))
+	// For a wallet whose key was not used in the last second, a throwaway message is signed too (keyring.Remote).
+	lone := math.Exp(-rate / s.Wallets / max(1, rate*p.Post))
+	opened := min(webhooks, pollers*s.Keys*SecondsPerMonth/lives)
 
 	// Units of the table of payments, in which each run stores when it has compared the wallets, and of the others.
 	writes := n*(p.Writes-p.HookWrites+one[s.DailyLimit]) + looks*p.LookWrites + minutes + hints
@@ -107,7 +114,6 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 		minutes*idleRun*(s.RefillGB+s.ReleaseGB)
 	stored := s.Months*(p.Stored-p.HookStored+(p.Items-1)*itemOverhead) +
 		min(s.Months, kept)*(p.HookStored+itemOverhead)
-	keys := s.Wallets*(perSecret+(perKey-perSecret)*one[s.KMS]) + perKey*one[s.WebhookKey]
 	return []Line{
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
@@ -115,13 +121,15 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour) + otherWrites*perWriteUnit},
 		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour) + otherReads*perReadUnit},
 		{"DynamoDB, storage", n * stored / 1e9 * perStoredGB},
-		{"SQS", (webhooks*p.Sends+2*batches)*(perMessage+perFair) + (3*hints+pollers*2*SecondsPerMonth/20)*perMessage},
+		{"SQS", (jobs*p.Sends+2*batches)*(perMessage+perFair) + (3*hints+pollers*2*SecondsPerMonth/20)*perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
 		{"data out", n * (s.OutBytes + s.Nodes*s.NodeBytes) / 1e9 * perGBOut},
 		{"alarms", (s.Alarms + scalingAlarms*one[s.Provisioned]) * perAlarm},
 		{"metrics", (always + troubled*(OwnMetrics-always)) * perMetric},
 		{"dashboard", perDashboard},
-		{"secrets, keys, schedules", perSecret + keys + minutes*(schedules*perSchedule+perSecretRead)},
+		{"KMS", one[s.KMS]*(s.Wallets*perKey+n*(1+lone)*perSignature) + one[s.WebhookKey]*(perKey+opened*perDecrypt)},
+		{"EventBridge", (jobs-webhooks)*perEvent + minutes*schedules*perSchedule},
+		{"secrets", (1+s.Wallets*one[!s.KMS])*perSecret + minutes*perSecretRead},
 	}
 }
 

@@ -57,6 +57,21 @@ func TestArguments(t *testing.T) {
 	must.OK(t, good.Run(&strings.Builder{}))
 }
 
+// TestKeysAndABus: a million signatures cost $15, two for each payment while a wallet pays rarely, and a million events $1.
+func TestKeysAndABus(t *testing.T) {
+	for rate, signatures := range map[float64]float64{0.001: 30, 1000: 15} {
+		n, s := plan.Load{Rate: rate, Wallets: 1, Chain: plan.Chains["base"], Stack: plan.Default}.Month()
+		before := s.Bill(n, plan.Measured)
+		s.KMS, s.Bus = true, true
+		for i, l := range s.Bill(n, plan.Measured) {
+			more, want := l.Dollars-before[i].Dollars, map[string]float64{"KMS": n*signatures/1e6 + 1, "EventBridge": n / 1e6}[l.Name]
+			if want > 0 && math.Abs(more-want) > 0.01*want {
+				t.Errorf("%s at %v a second costs %v more, want %v", l.Name, rate, more, want)
+			}
+		}
+	}
+}
+
 // TestAPlanHolds: the stack that a plan asks for meets none of the walls that can be moved
 // at the rate it was made for, and its wallets pay that rate.
 func TestAPlanHolds(t *testing.T) {
