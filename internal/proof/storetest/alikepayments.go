@@ -338,7 +338,7 @@ func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
 		Owner:    often(l.run, 4, w.Merchant, func() string { return pick(l.run, "owner", append(owners, wallet.Anyone)...) }),
 		Merchant: p.Merchant}
 	if pick(l.run, "capped", false, true) && n.Merchant != "" {
-		n.MerchantCap = pick[uint64](l.run, "cap", 1, 2)
+		n.MerchantCap = max(1, w.PerMerchant[n.Merchant]) + pick[uint64](l.run, "cap", 0, 1)
 	}
 	return often(l.run, 4, n, func() wallet.Need {
 		n.Amount = pick(l.run, "amount", n.Amount, token.Units(1000), token.Units(1001), token.MaxAmount())
@@ -368,7 +368,7 @@ func (l *ledger) returns() {
 		return
 	}
 	n.Amount, n.Gas = token.Units(10), token.Units(3) // no larger ones were ever reserved
-	n.At = often(l.run, 4, held.At, l.at)
+	n.At = often(l.run, 3, held.At, l.at)
 	nonce := often(l.run, 4, held.Nonce, func() uint64 { return pick(l.run, "nonce", w.NextNonce-1, l.nonce()) })
 	if pick(l.run, "orphan", false, true) {
 		l.write(fmt.Sprint("Orphan ", w.ID, p.ID, nonce),
