@@ -74,7 +74,7 @@ func Alike(t *testing.T, open func(ctx context.Context) Pair) {
 		{"payments", payments, "advance advance advance advance adopt adopt create commit attempt end change change no-op release look look " +
 			"reserve wallet"},
 		{"proposals", payments, "propose propose amend amend amend advance advance change create look"},
-		{"wallets", payments, "reserve reserve return return release wallet wallet wallet register register register advance"},
+		{"wallets", payments, "reserve reserve reserve return return return release wallet wallet register register register"},
 		{"settings", limits, "set set deny compare charge charge charge act place"},
 		{"webhooks", webhooks, "endpoint endpoint delivery delivery delivery delivery look"},
 		{"keys", apiKeys, "key key terms entry"},

@@ -337,7 +337,7 @@ func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
 	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: l.at(),
 		Owner:    often(l.run, 4, w.Merchant, func() string { return pick(l.run, "owner", append(owners, wallet.Anyone)...) }),
 		Merchant: p.Merchant}
-	if pick(l.run, "capped", false, true) && n.Merchant != "" {
+	if pick(l.run, "capped", false, true, true) && n.Merchant != "" {
 		n.MerchantCap = max(1, w.PerMerchant[n.Merchant]) + pick[uint64](l.run, "cap", 0, 1)
 	}
 	return often(l.run, 4, n, func() wallet.Need {

@@ -113,8 +113,9 @@ func (f filler) payment() {
 	f.do("committing", nil, func(s Stores) error { return s.Payments.Commit(ctx, of) })
 	bump := func(s Stores) error { return s.Payments.AddAttempt(ctx, of) }
 	for n := 1; n < store.MaxAttempts; n++ {
-		of = bumped(of, token.MaxAmount().Sub(token.Units(uint64(n))))
-		of.Attempts[n].Raw = make([]byte, store.MaxRaw/store.MaxAttempts*n)
+		if of = bumped(of, token.MaxAmount().Sub(token.Units(uint64(n)))); n == store.MaxAttempts-1 {
+			of.Attempts[n].Raw = make([]byte, store.MaxRaw)
+		}
 		f.do("bumping", nil, bump)
 	}
 	last, tx := of, store.PendingTxOf(of)
