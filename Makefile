@@ -160,7 +160,7 @@ mutants: ## Every small mistake in the code that moves money or sends webhooks m
 .PHONY: alike
 alike: ## 100,000 random operations on the store in memory and on DynamoDB Local, every answer compared (ARGS=-rapid.seed=7)
 	@tools/install dynamodb
-	go test ./internal/aws/dynamo -count=1 -v -timeout=24h -run '^TestAlike$$' -rapid.checks=1000 -rapid.steps=25 $(ARGS)
+	go test ./internal/aws/dynamo -count=1 -v -timeout=24h -run '^TestAlike$$' -rapid.checks=700 -rapid.steps=25 $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/api/strictjson)

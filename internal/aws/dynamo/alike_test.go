@@ -44,12 +44,6 @@ func TestRaces(t *testing.T) {
 	storetest.Races(t, p.Database)
 }
 
-func TestRules(t *testing.T) {
-	p := pairs(t)(t.Context())
-	defer p.Close()
-	storetest.Rules(t, p.Database)
-}
-
 // pairs returns a source of pairs of stores.
 func pairs(t *testing.T) func(context.Context) storetest.Pair {
 	w := new(wire)

@@ -83,11 +83,14 @@ func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) er
 
 // Assign implements store.Wallets with one transaction. The registration's write, the first, decides.
 func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string, at time.Time) error {
-	state := wallet.Draining
-	if merchant != "" {
+	from, state := wallet.Draining, wallet.Draining
+	switch {
+	case merchant != "":
 		state = wallet.Assigned
+	case w.Merchant == "":
+		from = "" // it keeps its time
 	}
-	listed, record := moving(w.ID, wallet.Draining, state, at), idle(w, args{})
+	listed, record := moving(w.ID, from, state, at), idle(w, args{})
 	listed.when = ""
 	for _, c := range []change{listed, record} {
 		c.still[attrAssigned], c.set[attrAssigned] = orNone(w.Merchant), orNone(merchant)

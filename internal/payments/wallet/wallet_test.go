@@ -16,21 +16,30 @@ import (
 // TestRefusal has reasons to refuse a reservation, in the order of the checks.
 func TestRefusal(t *testing.T) {
 	ten, nine := token.Units(10), token.Units(9)
-	for name, test := range map[string]struct {
-		paused       string
-		ceiling      uint64
-		balance, gas token.Amount
-		want         error
+	for _, test := range []struct {
+		what   string
+		change func(*wallet.Wallet, *wallet.Need)
+		want   error
 	}{
-		"just enough of everything": {"", 6, ten, ten, nil},
-		"paused":                    {"x", 0, token.Amount{}, token.Amount{}, wallet.ErrPaused},
-		"at the ceiling":            {"", 5, token.Amount{}, token.Amount{}, wallet.ErrCeiling},
-		"a unit short":              {"", 6, nine, token.Amount{}, wallet.ErrToken},
-		"one wei short":             {"", 6, ten, nine, wallet.ErrGas},
+		{"just enough of everything", func(*wallet.Wallet, *wallet.Need) {}, nil},
+		{"one wei short", func(w *wallet.Wallet, _ *wallet.Need) { w.Gas = nine }, wallet.ErrGas},
+		{"a unit short", func(w *wallet.Wallet, _ *wallet.Need) { w.Balance = nine }, wallet.ErrToken},
+		{"at the ceiling", func(w *wallet.Wallet, _ *wallet.Need) { w.Ceiling = 5 }, wallet.ErrCeiling},
+		{"at the merchant's cap", func(_ *wallet.Wallet, n *wallet.Need) { n.MerchantCap = 1 }, wallet.ErrMerchantCap},
+		{"held for another revision", func(w *wallet.Wallet, _ *wallet.Need) {
+			w.Reservations = map[payment.ID]wallet.Reservation{"pay_a": {For: "another"}}
+		}, wallet.ErrHeld},
+		{"paused", func(w *wallet.Wallet, _ *wallet.Need) { w.Paused = "x" }, wallet.ErrPaused},
+		{"a merchant's, for all", func(w *wallet.Wallet, _ *wallet.Need) { w.Merchant = "mer_a" }, wallet.ErrOwner},
 	} {
-		w := wallet.Wallet{NextNonce: 5, Ceiling: test.ceiling, Balance: test.balance, Gas: test.gas, Paused: test.paused}
-		if got := w.Refusal(wallet.Need{Amount: ten, Gas: ten}); !errors.Is(got, test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
+		w := wallet.Wallet{NextNonce: 5, Ceiling: 6, Balance: ten, Gas: ten, PerMerchant: map[string]uint64{"mer_a": 1}}
+		n := wallet.Need{Payment: "pay_a", For: "revision", Amount: ten, Gas: ten, Merchant: "mer_a", MerchantCap: 2}
+		if test.change(&w, &n); !errors.Is(w.Refusal(n), test.want) {
+			t.Errorf("%s: %v, want %v", test.what, w.Refusal(n), test.want)
+		}
+		n.Owner = wallet.Anyone // of a wallet of anyone
+		if got := w.Refusal(n); test.want == wallet.ErrOwner && got != nil {
+			t.Errorf("%s, of anyone: %v", test.what, got)
 		}
 	}
 }

@@ -3,9 +3,12 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -46,26 +49,27 @@ func actsSince(at time.Time) call {
 
 var chargedKeys = []string{"", "key_1", "key_2", coins[1].String()}
 
-func settingActions(r *run) (map[string]func(), func() []call) {
+func limits(r *run) (map[string]func(), func() []call) {
 	d := &desk{&ledger{run: r}, noon}
-	return weighted(map[string]func(){"set": d.sets, "deny": d.denies, "compare": d.compares, "charge": d.charges,
-			"act": d.acts, "place": d.places},
-			map[string]int{"charge": 3, "set": 2}), func() []call {
-			all := []call{rulesOf, historyOf(coins[0]), historyOf(coins[1]), comparedOf(coins[0]),
-				comparedOf(coins[1]), actsSince(noon)}
-			for _, key := range chargedKeys {
-				all = append(all, chargedOf(key, noon), chargedOf(key, noon.Add(24*time.Hour)))
-			}
-			d.same(all...)
-			rules, _ := d.Memory.Payments.Rules(ctx)
-			if c := pick(d.run, "damaged", coins...); rules.Rail(c).Unusable == nil { // newer ones stay that
-				d.Memory.Damage.SpoilSettings(c, settings.ErrDamaged)
-				d.Database.Damage.SpoilSettings(c, settings.ErrDamaged)
-				d.same(rulesOf, historyOf(c))
-				d.sets()
-			}
-			return all
-		}
+	return map[string]func(){"set": d.sets, "deny": d.denies, "compare": d.compares, "charge": d.charges, "act": d.acts,
+		"place": d.places}, d.whole
+}
+
+// whole returns the reads of everything, and damages the settings of a rail.
+func (d desk) whole() []call {
+	all := []call{rulesOf, historyOf(coins[0]), historyOf(coins[1]), comparedOf(coins[0]), comparedOf(coins[1]), actsSince(noon)}
+	for _, key := range chargedKeys {
+		all = append(all, chargedOf(key, noon), chargedOf(key, noon.Add(24*time.Hour)))
+	}
+	d.same(all...)
+	rules, _ := d.Memory.Payments.Rules(ctx)
+	if c := pick(d.run, "damaged", coins...); rules.Rail(c).Unusable == nil { // newer ones stay that
+		d.Memory.Damage.SpoilSettings(c, settings.ErrDamaged)
+		d.Database.Damage.SpoilSettings(c, settings.ErrDamaged)
+		d.same(rulesOf, historyOf(c))
+		d.sets()
+	}
+	return all
 }
 
 func (d desk) sets() {
@@ -204,17 +208,15 @@ func dueBy(at time.Time, limit int) call {
 	}}
 }
 
-func webhookActions(r *run) (map[string]func(), func() []call) {
+func webhooks(r *run) (map[string]func(), func() []call) {
 	p := post{&ledger{run: r}}
-	return weighted(map[string]func(){"endpoint": p.endpoints, "delivery": p.deliveries, "look": p.looks},
-			map[string]int{"endpoint": 2, "delivery": 4}),
-		func() (all []call) {
-			for _, o := range mailboxes {
-				all = append(all, endpointOf(o, "we_a"), endpointOf(o, "we_b"), endpointOf(o, "we_c"), logOf(o,
-					time.Time{}, time.Time{}, 100))
-			}
-			return append(all, dueBy(noon.Add(1000*time.Hour), 100))
+	return map[string]func(){"endpoint": p.endpoints, "delivery": p.deliveries, "look": p.looks}, func() (all []call) {
+		for _, o := range mailboxes {
+			all = append(all, endpointOf(o, "we_a"), endpointOf(o, "we_b"), endpointOf(o, "we_c"),
+				logOf(o, time.Time{}, time.Time{}, 100))
 		}
+		return append(all, dueBy(noon.Add(1000*time.Hour), 100))
+	}
 }
 
 func (p post) looks() {
@@ -298,6 +300,8 @@ func (p post) deliveries() {
 	}
 }
 
+const mints = 8 // keys, four of each merchant
+
 // A porter makes operations of the stores of API keys and address books.
 type porter struct{ *ledger }
 
@@ -333,14 +337,14 @@ func bookOf(m string, limit int) call {
 	}}
 }
 
-func keyActions(r *run) (map[string]func(), func() []call) {
+func apiKeys(r *run) (map[string]func(), func() []call) {
 	p := porter{&ledger{run: r}}
-	return map[string]func(){"key": p.keys, "another key": p.keys, "terms": p.terms, "entry": p.entries}, func() (all []call) {
-		for n := range 4 {
+	return map[string]func(){"key": p.keys, "terms": p.terms, "entry": p.entries}, func() (all []call) {
+		for n := range mints {
 			all = append(all, keyOf(newKey(n)))
 		}
 		for _, m := range owners[1:] {
-			all = append(all, keysOf(m), bookOf(m, 100))
+			all = append(all, keysOf(m), bookOf(m, 1))
 		}
 		return append(all, call{name: "All", of: func(s Stores) answer {
 			all, err := s.Keys.All(ctx)
@@ -351,32 +355,32 @@ func keyActions(r *run) (map[string]func(), func() []call) {
 }
 
 func (p porter) keys() {
-	n := pick(p.run, "key", 0, 1, 2, 3)
-	k, other := newKey(n), newKey((n+pick(p.run, "other", 2, 1, 3))%4)
+	k, other := newKey(rapid.IntRange(0, mints-1).Draw(p.T, "key")), newKey(0)
+	if stored, _ := p.Memory.Keys.List(ctx, k.MerchantID); len(stored) > 0 {
+		other = pick(p.run, "other", stored...)
+	}
 	k.CreatedAt, k.ExpiresAt, k.Term, k.LastUsedAt = p.at(), p.atOrNever(), p.atOrNever(), p.atOrNever()
 	k.Label = pick(p.run, "label", "", "till 3")
 	k.Grant = pick(p.run, "grant", apikey.Full(), apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite),
 		Maximum: token.MaxAmount(), Book: true,
 		Daily: apikey.Limit{Key: "key_a", Amount: token.Units(8), Count: 7}, Root: "key_a"})
-	m := often(p.run, 5, k.MerchantID, func() string { return other.MerchantID })
+	m := often(p.run, 5, k.MerchantID, func() string { return pick(p.run, "merchant", owners[1:]...) })
 	at, since, most := p.at(), p.at(), pick(p.run, "most", 2, 1, 3)
-	act := pick(p.run, "act", "Create", "Issue", "Touch", "Replace", "Revoke")
-	p.do(call{name: fmt.Sprintf("%s %s of %s created %v expires %v, by %s %v, most %d, other %s", act, k.ID,
-		k.MerchantID, k.CreatedAt, k.ExpiresAt, m, at,
-		most, other.ID), twofold: act == "Replace", of: func(s Stores) answer {
-		switch act {
-		case "Create":
-			return done(s.Keys.Create(ctx, k))
-		case "Issue":
-			return done(s.Keys.Issue(ctx, k, most))
-		case "Touch":
-			return done(s.Keys.Touch(ctx, k.Hash, at, since))
-		case "Replace":
-			return done(s.Keys.Replace(ctx, m, other.Hash, at, k))
-		}
-		revoked, err := s.Keys.Revoke(ctx, m, k.Hash, at)
-		return got(err, revoked)
-	}}, keyOf(k), keyOf(other), keysOf(k.MerchantID))
+	revoked := apikey.Key{}
+	acts := map[string]func(Stores) error{
+		"Create":  func(s Stores) error { return s.Keys.Create(ctx, k) },
+		"Issue":   func(s Stores) error { return s.Keys.Issue(ctx, k, most) },
+		"Touch":   func(s Stores) error { return s.Keys.Touch(ctx, k.Hash, at, since) },
+		"Replace": func(s Stores) error { return s.Keys.Replace(ctx, m, other.Hash, at, k) },
+		"Revoke": func(s Stores) (err error) {
+			revoked, err = s.Keys.Revoke(ctx, m, k.Hash, at)
+			return err
+		},
+	}
+	act := pick(p.run, "act", slices.Sorted(maps.Keys(acts))...)
+	p.do(call{name: fmt.Sprintf("%s %s of %s created %v expires %v, by %s %v, most %d, other %s", act, k.ID, k.MerchantID, k.CreatedAt,
+		k.ExpiresAt, m, at, most, other.ID), twofold: act == "Replace",
+		of: func(s Stores) answer { return got(acts[act](s), revoked) }}, keyOf(k), keyOf(other), keysOf(k.MerchantID))
 }
 
 func (p porter) terms() {

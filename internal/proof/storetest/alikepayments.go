@@ -38,9 +38,10 @@ var (
 	}
 )
 
-const keys = 6 // of payments
+// keys of payments; the payment of one has no request.
+const keys, without = 6, 4
 
-func paymentActions(r *run) (map[string]func(), func() []call) {
+func payments(r *run) (map[string]func(), func() []call) {
 	l := &ledger{run: r, read: map[payment.ID][]proposal.Proposal{}, wallets: map[wallet.ID][]wallet.Wallet{}}
 	for i, id := range ids[:2] {
 		at := wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active,
@@ -52,30 +53,32 @@ func paymentActions(r *run) (map[string]func(), func() []call) {
 			}
 		}
 	}
-	return weighted(map[string]func(){
-			"advance": l.advance, "create": l.creates, "reserve": func() { l.reserve(l.payment(), l.id()) }, "return": l.returns,
-			"release": l.releases, "change": l.changes,
-			"commit": func() { l.commits(l.payment()) }, "attempt": func() { l.bumps(l.payment()) },
-			"end":   func() { l.ends(l.payment()) },
-			"no-op": l.noops, "wallet": l.wallet, "register": l.registers, "propose": l.proposes, "amend": l.amends, "look": l.looks,
-		}, map[string]int{"advance": 4, "reserve": 2, "return": 2, "release": 2, "amend": 2, "wallet": 2}), func() (all []call) {
-			for k := range keys {
-				all = append(all, paymentOf(l.draft(k, token.Units(1), noon).ID))
-			}
-			for _, id := range ids {
-				all = append(all, walletOf(id), txsOf(id, 0))
-			}
-			for _, c := range coins {
-				all = append(all, registryOf(c))
-			}
-			for _, m := range owners {
-				all = append(all, listOf(store.Filter{Merchant: m, Mode: "test", Limit: 3}))
-			}
-			all = append(all, guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
-			l.same(all...)
-			l.damages()
-			return all
-		}
+	return map[string]func(){
+		"advance": l.advance, "adopt": l.adopts, "create": l.creates, "reserve": func() { l.reserve(l.payment(), l.id()) },
+		"return": l.returns, "release": l.releases, "change": l.changes, "commit": func() { l.commits(l.payment()) },
+		"attempt": func() { l.bumps(l.payment()) }, "end": func() { l.ends(l.payment()) }, "no-op": l.noops, "wallet": l.wallet,
+		"register": l.registers, "propose": l.proposes, "amend": l.amends, "look": l.looks,
+	}, l.whole
+}
+
+// whole returns the reads of everything, and damages some of it.
+func (l *ledger) whole() (all []call) {
+	for k := range keys {
+		all = append(all, paymentOf(l.draft(k, token.Units(1), noon).ID))
+	}
+	for _, id := range ids {
+		all = append(all, walletOf(id), txsOf(id, 0))
+	}
+	for _, c := range coins {
+		all = append(all, registryOf(c))
+	}
+	m := pick(l.run, "merchant", owners...)
+	all = append(all, listOf(store.Filter{Merchant: m, Mode: "test", Limit: 2}),
+		proposalsOf(store.ProposalFilter{Merchant: m, Mode: "test", Limit: 1}))
+	all = append(all, guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
+	l.same(all...)
+	l.damages()
+	return all
 }
 
 var ctx = context.Background()
@@ -148,10 +151,6 @@ var everything = call{name: "Entries", of: func(s Stores) answer {
 			noops[e.Noop]++
 		}
 	}
-	for _, err := range s.Payments.Entries(ctx) {
-		_ = err
-		break // it must not go on
-	}
 	gone, stop := context.WithCancel(ctx)
 	stop()
 	for _, err := range s.Payments.Entries(gone) {
@@ -170,27 +169,26 @@ func (l *ledger) looks() {
 	id, c := l.id(), pick(l.run, "rail", coins...)
 	f := store.Filter{Merchant: pick(l.run, "merchant", owners...), Mode: "test", Limit: pick(l.run, "limit", 1, 2, 100),
 		Status: pick(l.run, "status", "", payment.StatusPending, payment.StatusConfirmed, payment.StatusFailed)}
-	switch pick(l.run, "what", 0, 1, 2, 3, 4, 5, 6) {
-	case 0:
-		l.same(txsOf(id, l.nonce()), registryOf(c))
-	case 1:
-		f.After, f.Before = l.atOrNever(), l.atOrNever()
+	switch pick(l.run, "what", "list", "list", "list", "proposals", "due", "everything", "hash", "wallet") {
+	case "list":
+		f.After, f.Before = often(l.run, 2, time.Time{}, l.at), often(l.run, 2, time.Time{}, l.at)
+		f.Asset = often(l.run, 2, token.Coin{}, func() token.Coin { return c })
+		f.Reference = often(l.run, 2, "", func() string { return l.payment().Reference })
 		l.same(listOf(f))
-	case 2:
-		f.Asset, f.Reference = pick(l.run, "asset", token.Coin{}, coins[0], coins[1]), l.payment().Reference
-		l.same(listOf(f))
-	case 3:
-		l.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit, By: pick(l.run,
-			"by", "", "key_1", "key_2"),
+	case "proposals":
+		l.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit,
+			By:     pick(l.run, "by", "", "key_1", "key_2"),
 			Status: pick(l.run, "proposals", "", proposal.StatusAwaiting, proposal.StatusScheduled, proposal.StatusCancelled)}))
-	case 4:
+	case "due":
 		l.same(dueAt(l.at()))
-	case 5:
+	case "everything":
 		l.same(everything)
-	case 6:
+	case "hash":
 		for _, h := range l.payment().Hashes() {
 			l.same(byHash(h))
 		}
+	case "wallet":
+		l.same(txsOf(id, l.nonce()), registryOf(c))
 	}
 }
 
@@ -235,7 +233,7 @@ func request(k int, amount token.Amount) payment.Request {
 
 func (l *ledger) draft(k int, amount token.Amount, at time.Time) payment.Payment {
 	p := offer(ids[0], at, request(k, amount))
-	if k == 4 {
+	if k == without {
 		return found(p)
 	}
 	return p
@@ -339,8 +337,8 @@ func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
 	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: l.at(),
 		Owner:    often(l.run, 4, w.Merchant, func() string { return pick(l.run, "owner", append(owners, wallet.Anyone)...) }),
 		Merchant: p.Merchant}
-	if pick(l.run, "capped", false, true) && n.Merchant != "" {
-		n.MerchantCap = pick[uint64](l.run, "cap", 1, 2)
+	if pick(l.run, "capped", false, true, true) && n.Merchant != "" {
+		n.MerchantCap = max(1, w.PerMerchant[n.Merchant]) + pick[uint64](l.run, "cap", 0, 1)
 	}
 	return often(l.run, 4, n, func() wallet.Need {
 		n.Amount = pick(l.run, "amount", n.Amount, token.Units(1000), token.Units(1001), token.MaxAmount())
@@ -370,7 +368,7 @@ func (l *ledger) returns() {
 		return
 	}
 	n.Amount, n.Gas = token.Units(10), token.Units(3) // no larger ones were ever reserved
-	n.At = often(l.run, 4, held.At, l.at)
+	n.At = often(l.run, 3, held.At, l.at)
 	nonce := often(l.run, 4, held.Nonce, func() uint64 { return pick(l.run, "nonce", w.NextNonce-1, l.nonce()) })
 	if pick(l.run, "orphan", false, true) {
 		l.write(fmt.Sprint("Orphan ", w.ID, p.ID, nonce),
@@ -406,24 +404,25 @@ func (l *ledger) releases() {
 		func(s Stores) error { return s.Payments.Release(ctx, p.ID, tx) }, about(p)...)
 }
 
-// changes moves a payment that is not signed, or is redacted or adopted after it was.
+// changes moves a payment that is not signed, or is redacted after it was.
 func (l *ledger) changes() {
 	p := l.payment()
-	switch pick(l.run, "how", 0, 1, 2, 3, 4) {
-	case 0:
+	hows := []string{"reassign", "discard", "mined", "redact"}
+	if p.State.Final() {
+		hows = append(hows, "redact", "redact", "redact")
+	}
+	switch pick(l.run, "how", hows...) {
+	case "reassign":
 		to := l.elsewhere(p)
 		l.write(fmt.Sprint("Reassign ", p.ID, " to ", to.Wallet),
 			func(s Stores) error { return s.Payments.Reassign(ctx, to, p.Revision) }, about(to)...)
-	case 1:
+	case "discard":
 		l.write(fmt.Sprint("Discard ", p.ID), func(s Stores) error { return s.Payments.Discard(ctx, p) }, about(p)...)
-	case 2:
-		to := p.Adopted(request(4, p.Amount))
-		l.write(fmt.Sprint("Adopt ", p.ID), func(s Stores) error { return s.Payments.Adopt(ctx, to) }, about(p)...)
-	case 3:
+	case "mined":
 		at := l.at().Add(time.Microsecond)
 		l.do(view(fmt.Sprint("SetMined ", p.ID, at),
 			func(s Stores) (payment.Payment, error) { return s.Payments.SetMined(ctx, p.ID, at) }), about(p)...)
-	case 4:
+	case "redact":
 		if now, err := l.Memory.Payments.Payment(ctx, p.ID); err == nil {
 			p = now
 		}
@@ -434,6 +433,22 @@ func (l *ledger) changes() {
 		}
 		l.write(fmt.Sprint("Redact ", p.ID), func(s Stores) error { return s.Payments.Redact(ctx, to) }, about(p)...)
 	}
+}
+
+// adopts gives the payment without a request its own, once it is committed, seldom before.
+func (l *ledger) adopts() {
+	draft := l.elsewhere(l.draft(without, token.Units(10), l.at()))
+	p, err := l.Memory.Payments.Payment(ctx, draft.ID)
+	if early := often(l.run, 4, false, func() bool { return true }); !early && (err != nil || p.State == payment.Prepared) {
+		l.step(draft)
+		return
+	}
+	if err != nil {
+		p = draft
+	}
+	p.Version -= often[int64](l.run, 4, 0, func() int64 { return 1 })
+	to := p.Adopted(request(without, p.Amount))
+	l.write(fmt.Sprint("Adopt ", p.ID), func(s Stores) error { return s.Payments.Adopt(ctx, to) }, about(p)...)
 }
 
 func (l *ledger) commits(p payment.Payment) {
@@ -491,6 +506,10 @@ func (l *ledger) ends(p payment.Payment) {
 // advance takes a payment a step further, as the engines would.
 func (l *ledger) advance() {
 	_, draft := l.aDraft()
+	l.step(draft)
+}
+
+func (l *ledger) step(draft payment.Payment) {
 	p, err := l.Memory.Payments.Payment(ctx, draft.ID)
 	switch {
 	case err != nil:
@@ -547,26 +566,21 @@ func (l *ledger) wallet() {
 	by, now := pick(l.run, "by", "run 1", "run 2"), l.at()
 	until := l.at().Add(pick[time.Duration](l.run, "nanosecond", 0, 1))
 	balance := pick(l.run, "balance", token.Units(1000), token.Units(9), token.Units(1<<64-1))
-	act := pick(l.run, "act", "Reconcile", "Claim", "Advance", "Pause", "Repause", "RaiseCeiling", "LowerCeiling")
+	acts := map[string]func(store.Store) error{
+		"Reconcile": func(s store.Store) error { return s.Reconcile(ctx, w, balance, balance, counts, seen) },
+		"Claim": func(s store.Store) error {
+			held, err := s.Claim(ctx, id, by, now, until, seen)
+			return othersUnless(held, err)
+		},
+		"Advance":      func(s store.Store) error { return s.Advance(ctx, id, n, n+2) },
+		"Pause":        func(s store.Store) error { return s.Pause(ctx, id, to) },
+		"Repause":      func(s store.Store) error { return s.Repause(ctx, id, from, to) },
+		"RaiseCeiling": func(s store.Store) error { return s.RaiseCeiling(ctx, id, n) },
+		"LowerCeiling": func(s store.Store) error { return s.LowerCeiling(ctx, id, n) },
+	}
+	act := pick(l.run, "act", slices.Sorted(maps.Keys(acts))...)
 	l.do(call{name: fmt.Sprintf("%s of %v at %d: %q to %q, %s, seen %v", act, id, n, from, to, by, seen != nil),
-		twofold: act == "LowerCeiling", of: func(s Stores) answer {
-			switch act {
-			case "Reconcile":
-				return done(s.Payments.Reconcile(ctx, w, balance, balance, counts, seen))
-			case "Claim":
-				held, err := s.Payments.Claim(ctx, id, by, now, until, seen)
-				return got(err, held)
-			case "Advance":
-				return done(s.Payments.Advance(ctx, id, n, n+2))
-			case "Pause":
-				return done(s.Payments.Pause(ctx, id, to))
-			case "Repause":
-				return done(s.Payments.Repause(ctx, id, from, to))
-			case "RaiseCeiling":
-				return done(s.Payments.RaiseCeiling(ctx, id, n))
-			}
-			return done(s.Payments.LowerCeiling(ctx, id, n))
-		}}, walletOf(id))
+		twofold: act == "LowerCeiling", of: func(s Stores) answer { return done(acts[act](s.Payments)) }}, walletOf(id))
 }
 
 // registers changes a wallet's registration, and the record with it.
@@ -589,24 +603,21 @@ func (l *ledger) registers() {
 		opened.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i),
 			At: noon, For: "revision"}
 	}
-	acts := []string{"Register", "Open", "SetState", "Retire", "Assign"}
-	if !now.Opened {
-		acts = acts[:3] // nobody has read a record
+	acts := map[string]func(store.Store) error{
+		"Register": func(s store.Store) error { return s.Register(ctx, r) },
+		"Open":     func(s store.Store) error { return s.Open(ctx, opened, of) },
+		"SetState": func(s store.Store) error { return s.SetState(ctx, id, from, to, at) },
 	}
-	act := pick(l.run, "act", acts...)
-	l.do(call{name: fmt.Sprintf("%s of %v: %s to %s, merchant %q", act, id, from, to, m), of: func(s Stores) answer {
-		switch act {
-		case "Register":
-			return done(s.Payments.Register(ctx, r))
-		case "Open":
-			return done(s.Payments.Open(ctx, opened, of))
-		case "SetState":
-			return done(s.Payments.SetState(ctx, id, from, to, at))
-		case "Retire":
-			return done(s.Payments.Retire(ctx, w, at))
-		}
-		return done(s.Payments.Assign(ctx, w, m, at))
-	}}, walletOf(id), registryOf(c), registryOf(token.Coin{ChainID: id.ChainID, Contract: token.Address{0xee}}))
+	if now.Opened { // else nobody has read a record
+		acts["Retire"] = func(s store.Store) error { return s.Retire(ctx, w, at) }
+		acts["Assign"] = func(s store.Store) error { return s.Assign(ctx, w, m, at) }
+	}
+	act := pick(l.run, "act", slices.Sorted(maps.Keys(acts))...)
+	if (act == "Retire" || act == "Assign") && pick(l.run, "drain", true, true, false) {
+		l.write("SetState to draining", func(s Stores) error { return s.Payments.SetState(ctx, id, now.State, wallet.Draining, at) })
+	}
+	l.write(fmt.Sprintf("%s of %v: %s to %s, merchant %q", act, id, from, to, m), func(s Stores) error { return acts[act](s.Payments) },
+		walletOf(id), registryOf(c), registryOf(token.Coin{ChainID: id.ChainID, Contract: token.Address{0xee}}))
 }
 
 // damages makes items unreadable, at the end of a run: some writes would mend them in one of the stores alone.

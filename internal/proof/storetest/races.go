@@ -9,13 +9,10 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -70,42 +67,25 @@ func (r race) run(t *testing.T) {
 	}
 }
 
-// Races checks on empty stores that of many racing writes as many get in as would one after the other.
+// Races checks on empty stores that of many racing writes as many get in as would one after the other: those of several
+// items, or of an item that many write. One conditional write of an item, as in Finish, needs no race beside Alike.
 func Races(t *testing.T, s Stores) {
 	pay, hooks, made := s.Payments, s.Webhooks, new(maker)
 	prepared := func() payment.Payment {
 		p, _, err := pay.Create(ctx, made.draft(noon))
 		return must.Get(p, err)(t)
 	}
-	first, under, p, same := made.draft(noon), make([]payment.Payment, 8), prepared(), prepared()
+	under, p, same := make([]payment.Payment, 8), prepared(), prepared()
 	for i := range under {
 		under[i] = made.draft(noon)
 	}
-	bumping, ending := committed(prepared(), 101), committed(prepared(), 102)
-	must.OK(t, errors.Join(pay.Commit(ctx, bumping), pay.Commit(ctx, ending)))
-	ends := []payment.Payment{confirmed(ending), must.Get(ending.Fail(payment.NonceConsumed, chain.Receipt{}, noon))(t)}
-	waiting := proposed(made.request())
-	must.Get(pay.Propose(ctx, waiting))(t)
-	waiting = must.Get(pay.Proposal(ctx, waiting.Payment.ID))(t)
-
 	const window = 150
 	w := wallet.Wallet{ID: ids[0], NextNonce: 5, Ceiling: 5 + window, Balance: token.Units(10 * window), Gas: token.Units(3 * window)}
 	again := w
 	again.ID = ids[1]
 	must.OK(t, errors.Join(pay.Open(ctx, w, usdc.Contract), pay.Open(ctx, again, usdc.Contract)))
 	limits := []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000), Count: 17}, {Amount: token.Units(170)}}
-	add := func(c token.Coin, version, maximum uint64) error {
-		v := settings.Default(settings.Rail{ChainID: c.ChainID, Token: usdc, Network: "devnet"})
-		v.Version, v.Maximum = version, token.Units(maximum)
-		return pay.SetSettings(ctx, v)
-	}
-	e, d := newEndpoint(mailboxes[0], "we_a"), newDelivery(mailboxes[0], noon)
-	must.OK(t, errors.Join(hooks.AddEndpoint(ctx, e, 1), hooks.AddDelivery(ctx, d)))
 	for _, r := range []race{
-		{"creations", 8, 1, errOthers, func(int) error {
-			_, created, err := pay.Create(ctx, first)
-			return othersUnless(created, err)
-		}},
 		{"payments under a guard", 8, 1, store.ErrChanged, func(i int) error {
 			_, created, err := pay.CreateGuarded(ctx, under[i], store.Guard{ID: "guard"})
 			return othersUnless(created, err)
@@ -117,13 +97,6 @@ func Races(t *testing.T, s Stores) {
 			}
 			return pay.PutNoop(ctx, noop(ids[0], 100))
 		}},
-		{"attempts", 3, 1, store.ErrChanged, func(i int) error {
-			return pay.AddAttempt(ctx, bumped(bumping, token.Units(2000+uint64(i))))
-		}},
-		{"ends", 2, 1, store.ErrChanged, func(i int) error { return pay.Finish(ctx, ends[i]) }},
-		{"amendments", 5, 1, store.ErrChanged, func(i int) error {
-			return pay.Amend(ctx, waiting, waiting.Approve(proposal.Author{Key: fmt.Sprint("key_", i)}, noon), store.Guard{})
-		}},
 		{"claims", 8, 1, errOthers, func(i int) error {
 			return othersUnless(pay.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), nil))
 		}},
@@ -134,28 +107,16 @@ func Races(t *testing.T, s Stores) {
 			return must.Err(pay.Reserve(ctx, need(w, payment.ID(fmt.Sprint("pay_", i)))))
 		}},
 		{"reservations of one payment", 16, 16, nil, func(int) error { return must.Err(pay.Reserve(ctx, need(again, "pay_a"))) }},
-		{"rails of one coin", 4, 1, store.ErrChanged, func(int) error { return add(coins[0], 0, 0) }},
-		{"changes of a rail", 4, 1, store.ErrChanged, func(i int) error { return add(coins[0], 1, uint64(i)) }},
-		{"endpoints", 20, 9, webhook.ErrLimit, func(i int) error {
+		{"rails of one coin", 4, 1, store.ErrChanged, func(int) error {
+			return pay.SetSettings(ctx, settings.Default(settings.Rail{ChainID: 84532, Token: usdc, Network: "devnet"}))
+		}},
+		{"endpoints", 20, 10, webhook.ErrLimit, func(i int) error {
 			return hooks.AddEndpoint(ctx, newEndpoint(mailboxes[0], fmt.Sprint("we_", i)), 10)
-		}},
-		{"saves", 10, 1, webhook.ErrConflict, func(i int) error {
-			mine := e
-			mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
-			return must.Err(hooks.SaveEndpoint(ctx, mine))
-		}},
-		{"records", 10, 1, webhook.ErrConflict, func(i int) error {
-			return must.Err(hooks.Record(ctx, tried(d, noon.Add(time.Duration(i)*time.Second), i%2 == 0), 0))
 		}},
 		{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, func(i int) error {
 			k := newKey(i)
 			k.MerchantID, k.CreatedAt = "mer_a", noon.Add(time.Duration(i)*time.Second)
 			return s.Keys.Issue(ctx, k, apikey.MaxLive)
-		}},
-		{"entries of one address", 20, 1, errOthers, func(i int) error {
-			_, added, err := s.Keys.AddEntry(ctx, recipient.Entry{Merchant: "mer_a", Mode: "test", Address: token.Address{1},
-				CreatedAt: noon.Add(time.Duration(i) * time.Second), ActiveAt: noon})
-			return othersUnless(added, err)
 		}},
 	} {
 		r.run(t)

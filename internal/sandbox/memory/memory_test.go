@@ -15,5 +15,3 @@ func stores() storetest.Stores {
 func TestFull(t *testing.T) { storetest.Full(t, storetest.Pair{Memory: stores(), Database: stores()}) }
 
 func TestRaces(t *testing.T) { storetest.Races(t, stores()) }
-
-func TestRules(t *testing.T) { storetest.Rules(t, stores()) }

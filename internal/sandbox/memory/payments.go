@@ -176,7 +176,7 @@ func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
 			}
 		}
 		for hash, id := range image.hashes {
-			if id == "" && !yield(store.Entry{Noop: hash}, nil) {
+			if id == "" && (!yield(store.Entry{Noop: hash}, ctx.Err()) || ctx.Err() != nil) {
 				return
 			}
 		}
