@@ -13,7 +13,10 @@ export function wire(facts) {
 
   // act has the stack do something, and returns its answer; null if it was refused.
   async function act(what) {
-    if (["pay", "propose"].includes(what.do)) said("Asking…");
+    if (["pay", "propose"].includes(what.do)) {
+      said("Asking…");
+      await turn;
+    }
     try {
       const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
       const told = await answer.json();
@@ -25,7 +28,7 @@ export function wire(facts) {
     }
   }
 
-  let turn = Promise.resolve(); // one breaks and mends in the order in which one presses
+  let turn = Promise.resolve(); // one breaks, mends and then pays in the order in which one presses
   const inTurn = (what) => (turn = turn.then(() => act(what)));
 
   const asset = () => assetOf(facts, $("asset").value);
