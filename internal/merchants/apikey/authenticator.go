@@ -61,13 +61,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 // authorizer's answer, which p is of, may be minutes old. Any other error is the store's.
 func Current(ctx context.Context, keys Finder, p Principal, now time.Time) (Principal, error) {
 	var k Key
+	var terms Terms
 	reads, ctx := errgroup.WithContext(ctx)
 	reads.Go(func() (err error) { k, err = asking(ctx, keys, p, now); return err })
-	reads.Go(func() (err error) { p.Terms, err = keys.Terms(ctx, p.MerchantID); return err })
+	reads.Go(func() (err error) { terms, err = keys.Terms(ctx, p.MerchantID); return err })
 	if err := reads.Wait(); err != nil {
 		return Principal{}, fmt.Errorf("reading %s again: %w", p.KeyID, err)
 	}
-	p.Grant = k.Grant
+	p.Grant, p.Terms = k.Grant, terms
 	return p, nil
 }
 
