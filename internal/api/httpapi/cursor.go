@@ -71,7 +71,7 @@ type listPage[V any] struct {
 }
 
 // paged returns the page of a kind of list that a request asks for: as many views of the items as fit into an answer.
-// read returns the items at a cursor and the position behind them, zero at the end of the list; of is that of an item.
+// read returns the items at a cursor and the position after them, zero at the list's end; of returns an item's.
 func paged[T, V any](c *call, kind string, sent filters, read func(cursor) ([]T, position, error), show func([]T) []V,
 	of func(T) position) (list listPage[V], err error) {
 	at, err := c.page(kind, sent)

@@ -135,7 +135,7 @@ func (s *Payments) rails(ctx context.Context) ([]store.Rail, error) {
 		var it settingsItem
 		r := read(item, &it)
 		coin, ok := token.ParseCoin(it.Asset)
-		r.errs = nil // decodeSettings reports those of the settings
+		r.errs = nil // decodeSettings reports faults of the settings
 		r.require("asset", ok)
 		rail := store.Rail{Coin: coin, Token: token.Token{Contract: coin.Contract, Symbol: it.Symbol, Decimals: it.Decimals},
 			Added: it.Added, ClosedAt: it.Closed}

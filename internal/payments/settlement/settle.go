@@ -180,8 +180,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 
 // lostAttempt makes the transaction that used a payment's nonce one of its attempts, if it makes the same call:
 // restored tables have lost a bump. A no-op is taken too if the wallet is suspect, the nonce is below NoopsBelow, or the
-// payment is older than the series of runs. The next round settles the payment, but recovery one that a torn copy has
-// unsigned. lostAttempt also reports true while no node gives the transaction: it may be such an attempt.
+// payment is older than the series of runs; recovery ends one that a torn copy has as unsigned, and the next round
+// any other. lostAttempt also reports true while no node gives the transaction: it may be such an attempt.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy

@@ -67,8 +67,8 @@ func (r race) run(t *testing.T) {
 	}
 }
 
-// Races checks on empty stores that of many racing writes as many get in as would one after the other: those of several
-// items, or of an item that many write. One conditional write of an item, as in Finish, needs no race beside Alike.
+// Races checks on empty stores that as many of the racing writes succeed as would one after the other. They write
+// several items, or one item that many write. Alike covers one conditional write of an item, as in Finish.
 func Races(t *testing.T, s Stores) {
 	pay, hooks, made := s.Payments, s.Webhooks, new(maker)
 	prepared := func() payment.Payment {
