@@ -30,19 +30,17 @@ func (r *rail) set(v settings.Settings) error {
 	}
 	r.last++
 	v.Version, v.At = r.last, v.At.UTC()
-	r.versions, r.unusable = append(slices.Clip(r.versions[max(0, len(r.versions)+1-settings.Kept):]), v), nil
+	r.versions = append(slices.Clip(r.versions[max(0, len(r.versions)+1-settings.Kept):]), v)
+	_, r.unusable = settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v))
 	r.ClosedAt = r.ClosedBy(v).UTC()
 	return nil
 }
 
-func (r *rail) newest() (v settings.Settings, err error) {
-	if err = r.unusable; err == nil {
-		v = r.versions[len(r.versions)-1]
-		if _, err = settings.Payments.Decode(v.Stamp, settings.Payments.Encode(v)); err == nil {
-			return v, nil
-		}
+func (r *rail) newest() (settings.Settings, error) {
+	if r.unusable != nil {
+		return settings.Settings{Stamp: settings.Stamp{Version: r.last}}, r.unusable
 	}
-	return settings.Settings{Stamp: settings.Stamp{Version: r.last}}, err
+	return r.versions[len(r.versions)-1], nil
 }
 
 func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
