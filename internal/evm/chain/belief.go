@@ -124,22 +124,23 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
 // than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
-// can forge; otherwise it is doubted, unless it does not answer while another node is silent. Ahead returns 0 if the
-// tables are not older. It is not sure if only such counts came, from too few nodes.
+// can forge; otherwise it is doubted, unless the silent nodes could make such counts enough: then Ahead is not sure.
+// Ahead returns 0 if the tables are not older.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
 		count = 0
 	}
 	sure = count > 0 && n.Suffice(len(more))
+	open := n.Suffice(len(more) + len(n) - len(views)) // those that answered and count no more may lie
 	for _, v := range more {
 		if sure {
 			break
 		}
-		switch shown, err := v.shows(ctx, wallet, next); {
-		case shown:
+		switch {
+		case v.shows(ctx, wallet, next):
 			count, sure = v.Mined, true
-		case err != nil && len(views) < len(n): // the others may lie
+		case open:
 			count = max(count, v.Mined)
 		default:
 			v.Doubt(ctx, log, "it counts transactions that it does not show", "wallet", wallet, "count", v.Mined, "next_nonce", next)
@@ -153,20 +154,21 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 const showTime = 10 * time.Second
 
 // shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
-func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) (shown bool, err error) {
+func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, showTime)
 	defer cancel()
 	if v.Number == 0 { // of Latest
+		var err error
 		if v.Head, err = v.Node.Head(ctx, ConfirmationRule{}); err != nil {
-			return false, err
+			return false
 		}
 	}
 	hash, err := v.Node.TxAtNonce(ctx, wallet, nonce, v.Number)
 	if err != nil || hash.IsZero() {
-		return false, err
+		return false
 	}
 	txs, err := v.Node.Transactions(ctx, []Hash{hash})
-	return len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce, err
+	return err == nil && len(txs) == 1 && txs[0].Signed && txs[0].From == wallet && txs[0].Nonce == nonce
 }
 
 // maxLag is how many blocks a node may be behind for its balances to count.

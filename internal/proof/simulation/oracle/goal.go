@@ -133,7 +133,8 @@ func (o *Oracle) Rounded(actor string) {
 	if s.ofWallets > 3*busy+2 { // a handler may come in between the amounts of a wallet and their write
 		o.Violate(Frugal, "a round wrote %d times beside the claims on %d busy wallets", s.ofWallets, busy)
 	}
-	if n := most(s.requests); n > 4+3*wallets+6*busy {
+	// A wallet's account; and of a node that counts too many transactions its head, the nonce and the transaction.
+	if n := most(s.requests); n > 4+4*wallets+6*busy {
 		o.Violate(Frugal, "a round asked a node %d times, with %d busy wallets of %d", n, busy, wallets)
 	}
 	if others := s.writes - s.ofWallets; s.reads > 4+3*wallets+4*busy+2*others {
