@@ -108,7 +108,7 @@ func TestGuardOfARestoredPayment(t *testing.T) {
 		image := s.Store.Image()
 		s.Thaw()
 		s.After(2*time.Minute, bill("a"), payment.Confirmed)
-		s.Lose(image)
+		s.Forget(image) // no wallet is paused
 		s.Is("before", s.Ask("before", bill("b")).Err != nil, true)
 		s.StartRecovery()
 		s.StartRival("client", bill("b"), 40, false)
