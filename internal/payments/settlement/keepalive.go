@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// resends is the most transactions that a round sends to one node again, within a block's time.
+// resends is how many of a wallet's transactions a round sends to one node again at most.
 const resends = 64
 
 // keepAlive keeps unmined transactions in the nodes' pools, and raises fees that the market has overtaken.
@@ -40,10 +40,10 @@ func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
 // replies are the nodes' answers to the bytes that a pass sent again.
 type replies struct {
 	poor    chain.Views     // nodes that call the wallet out of gas
-	refused uint64          // the highest nonce that one of them refused
-	words   string          // of one such reply
-	held    map[uint64]bool // nonces whose transaction a node holds
-	taken   bool            // a node took some bytes
+	refused uint64          // the highest nonce that a poor node refused
+	words   string          // the reply of a poor node
+	held    map[uint64]bool // nonces that a node has mined, or holds in its pool
+	taken   bool            // a node accepted bytes, or knew them
 }
 
 // resendAll sends each node the transactions that it counts neither as mined nor in its pool. If enough nodes call the
@@ -70,12 +70,12 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends one node these transactions, in nonce order, until the node calls the wallet out of gas. It skips
-// transactions younger than a block: a handler is still sending them.
+// resend sends one node these transactions, in nonce order, until the node calls the wallet out of gas or a block's
+// time is over. It skips transactions younger than a block: a handler may still be sending them.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
-		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // of several attempts the pool may have an older one
+		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // after a bump the pool may hold an older attempt
 		if s.Nonce < view.Mined || pooled {
 			r.held[s.Nonce] = true
 			continue
@@ -122,9 +122,9 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 	return err
 }
 
-// bumpAll raises the fees of the transactions that have waited for BumpAfter, if the market asks more than they offer.
-// The lowest it first sends to every node again, and bumps it also if no node holds it then. It stores an attempt
-// before sending it, so that every mined attempt is known to be ours. After a crash in between the next run sends it.
+// bumpAll raises the fees of transactions that have waited for BumpAfter, if the market asks more than they offer. It
+// first sends the lowest one to every node again, and also bumps it if no node holds it. It stores each attempt before
+// sending it, so that every mined attempt is known to be ours. After a crash in between, the next run sends it.
 func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
 	if waiting[0].Nonce != count || p.unusable != nil {
 		return nil
@@ -138,7 +138,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if i == 0 {
 			class = p.rebroadcast(ctx, s).Class
 			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
-				class = chain.Replacement // a node calls the bytes known, but no pool has had them for BumpAfter
+				class = chain.Replacement // a node calls the bytes known, but no pool counts them
 			}
 		}
 		var err error
@@ -168,7 +168,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		p.report.Bumps++
 		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount))
 		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
-		waiting[i], p.pendingTxs[p.pending(s.Nonce)] = bumped, bumped // for reconcile too
+		waiting[i], p.pendingTxs[p.pending(s.Nonce)] = bumped, bumped // reconcile sums pendingTxs
 		p.rebroadcast(ctx, bumped)
 	}
 	return nil
@@ -199,19 +199,19 @@ var (
 type bump struct {
 	*pass
 	tx     wallet.PendingTx
-	alone  bool        // the lowest nonce, and no later one pays anybody
+	alone  bool        // tx has the lowest nonce, and only no-ops follow
 	class  chain.Class // the nodes' best reply to the last attempt
 	market chain.Market
 	coins  token.Amount // that the payment moves
 	raised bool         // priced found better fees than the last attempt's
-	same   error        // why it did not
+	same   error        // why priced found none
 }
 
-// store signs and stores the next attempt. It estimates the gas limit again, and raises a limit
-// that all nodes call too low, even if the fees are at their limit.
+// store signs and stores the next attempt. It estimates the gas limit again. If all nodes call the limit too low, it
+// raises the limit even if the fees are at FeeLimit.
 //
-// If every node refuses the bytes for good, or wants more gas for a transfer that the token refuses now, the next
-// attempt and all later ones are no-ops, so that the nonces behind it get on. A node that gives another answer, or
+// If every node refuses the bytes for good, or calls their gas too low for a transfer that the token now refuses, the
+// next attempt and all later ones are no-ops: later nonces would wait for ever. A node that gives another answer, or
 // none, may hold the bytes.
 func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 	switch {
@@ -292,7 +292,7 @@ func (b *bump) priced(tx chain.Tx) chain.Tx {
 	if !b.raised && b.class == chain.Replacement {
 		tx.Fees, b.raised = b.tx.Fees.Outbid(limit)
 	}
-	if b.class == chain.Funds { // cheaper, if the market has come down, or the last attempt had more gas than it needs
+	if b.class == chain.Funds { // an attempt at the market's price, if it ties up less than the last one
 		tx.Fees = quote
 		coin, gas := tx.Takes(b.coins)
 		b.raised = !limit.Less(quote.Cap) && (gas.Less(b.tx.Gas) || coin.Less(b.tx.Amount))
@@ -309,34 +309,34 @@ func (b *bump) better(tx chain.Tx) bool {
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
-// limit returns the highest fee cap that the next attempt at a pending transaction may have: tx, which moves coins of
-// the token. That is FeeLimit, or less if the wallet cannot pay it beside all that is reserved and pending. alone means
-// that only no-ops follow. Then tx may spend the coins that they tie up: none of them can be mined first.
+// limit returns the highest fee cap for tx, the next attempt at s, which moves coins of the token. It is FeeLimit, or
+// less if the wallet cannot pay that beside everything reserved and pending. alone means that only no-ops follow: tx
+// may then spend what they tie up, since none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	views := p.views
-	if alone { // only the chain's balance counts, of nodes that have mined all before
+	if alone { // only balances on the chain count, by nodes that have mined every lower nonce
 		coin, gas = token.MaxAmount(), token.MaxAmount()
 		views = slices.DeleteFunc(slices.Clone(views), func(v chain.View) bool { return v.Mined < s.Nonce })
 	}
 	gas = p.GasUnit.Pays(coin.Sub(coins), gas)
 	coin, ether := p.GasUnit.Holds(p.Nodes.Account(views))
-	// The record may not have the cost of this run's other attempts.
+	// The record may lack the cost of earlier bumps: never spend more than the chain shows.
 	if has := p.GasUnit.Pays(coin.Sub(coins), ether); err != nil || overflow != nil || has.Less(gas) {
 		gas = has
 	}
 	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)
 	switch {
 	case affordable.IsZero():
-		return token.Units(1) // zero would be no limit
+		return token.Units(1) // zero would mean no limit
 	case p.FeeLimit.IsZero() || affordable.Less(p.FeeLimit):
 		return affordable
 	}
 	return p.FeeLimit
 }
 
-// noPaymentAfter reports whether every later nonce is a no-op's: none is reserved, and none pays.
+// noPaymentAfter reports whether only no-ops follow the lowest nonce: no later one is reserved, and none pays.
 func (p *pass) noPaymentAfter(waiting []wallet.PendingTx) bool {
 	return waiting[0].Nonce+uint64(len(waiting)) == p.wallet.NextNonce &&
 		!slices.ContainsFunc(waiting[1:], func(s wallet.PendingTx) bool { return !s.Noop() })

@@ -10,14 +10,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A run keeps a memory of each wallet between two rounds. Its pending transactions are mined, and wait for the
-// final block to move: the next round need not read them again. That another process may change the stored ones does no
-// harm: each write is conditional.
+// A memory holds a wallet's pending transactions that are mined and only wait for the final block. A run keeps it
+// between two rounds, so that the next round need not read them again. They may have changed in the tables meanwhile,
+// which does no harm: every write is conditional.
 type memory struct {
-	txs      []wallet.PendingTx // the lowest, of contiguous nonces
+	txs      []wallet.PendingTx // the lowest ones, at contiguous nonces
 	until    time.Time          // the end of the claim under which they were read
-	seen     *wallet.Progress   // of the last round, for the next claim to store; nil: it saw nothing
-	disputed []chain.Hash       // in the last round
+	seen     *wallet.Progress   // progress of the last round, stored with the next claim; nil: unknown
+	disputed []chain.Hash       // transactions disputed in the last round
 }
 
 func (p *pass) recall(m memory) {
@@ -41,9 +41,9 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 	return p.below
 }
 
-// reread replaces remembered pending transactions by the stored ones, if the final block has moved, the nodes may lack
-// it, or they count fewer mined transactions than the memory has. It keeps those that this round has read: it read them
-// before the heads.
+// reread replaces the remembered pending transactions by the stored ones if the final block has moved, if the nodes may
+// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that the pass has
+// read itself: it read them before the heads.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil
@@ -59,8 +59,9 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns the memory for the next round. It keeps this round's progress even after an error, since the events
-// have been published. It keeps no transactions after an error, if some could not be read, or if the final block moved.
+// remember returns the memory for the next round. It keeps this round's progress even after an error: its events are
+// published. It keeps no transactions after an error, before a comparison, if some are unreadable, or if the final
+// block moved.
 func (p *pass) remember(err error) memory {
 	m := memory{seen: p.seen, disputed: p.disputed}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {

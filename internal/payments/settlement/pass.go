@@ -14,22 +14,22 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pass handles one wallet in one round. It reads the wallet first, then the pending transactions that its run does
-// not remember, then the nodes. So every nonce given out has a reservation or a pending transaction, and the pass
-// knows the pending transaction of every nonce that a node counts. Heads older than the tables only lower a count.
+// A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
+// remember, then the nodes. So it sees a reservation or a pending transaction for each nonce given out, and a pending
+// transaction for each nonce that a node counts. Heads older than the tables only lower a count.
 type pass struct {
 	*round
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
-	bumps      load               // how much more the bumps of this pass tie up
+	bumps      load               // the additional amounts that this pass's bumps tie up
 	below      uint64             // the run remembers pending transactions below it
 	claimed    time.Time          // the end of the run's last claim on the wallet
 	views      chain.Views
-	compared   bool             // with the chain, and the chain is not ahead of it
-	last, seen *wallet.Progress // of the last round and of this one; nil: not known
+	compared   bool             // the wallet was compared with the chain, which is not ahead
+	last, seen *wallet.Progress // progress of the last round and of this one; nil: unknown
 
-	// Transactions on which most nodes agree, and that a node contradicts, in the last round.
+	// Transactions of the last round on which most nodes agreed, and which a node contradicted.
 	disputedBefore []chain.Hash
 
 	mu       sync.Mutex              // guards the rest, and seen, while payments settle side by side
@@ -38,8 +38,8 @@ type pass struct {
 	disputed []chain.Hash // in this round
 }
 
-// handle does everything for one wallet, and fills p.report. It finishes reservations even while no
-// node answers. It skips an idle wallet unless idle is true, and ends the claim on one that rests if resting is.
+// handle does everything for one wallet, and fills p.report. It finishes reservations even while no node answers. It
+// skips an idle wallet unless idle is true, and ends the claim on one that rests only if resting is true.
 func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
@@ -115,7 +115,7 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	return unreadable, nil
 }
 
-// record returns the wallet's record. One that was never opened has given out no nonce by these tables.
+// record returns the wallet's record. A wallet that was never opened has an empty one: it has given out no nonce.
 func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if !p.registered.Opened && errors.Is(err, wallet.ErrUnknown) {
@@ -126,11 +126,10 @@ func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// far is how far behind the newest block the final block must be for a minute more or less not to matter.
+// far is how far behind the newest block the final block must be for one check a minute to be enough.
 const far = 5 * time.Minute
 
-// rests reports whether the wallet's transactions are all mined, and only wait for the final block, which is far
-// behind: a look a minute is enough.
+// rests reports whether all of the wallet's transactions are mined and only wait for a final block that is far behind.
 func (p *pass) rests() bool {
 	if p.seen == nil || len(p.wallet.Reservations) > 0 || p.report.Unreadable+p.report.Undecided > 0 {
 		return false
@@ -142,9 +141,9 @@ func (p *pass) rests() bool {
 		!slices.ContainsFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce >= p.seen.Mined })
 }
 
-// unclaim ends the run's claim on a wallet that has nothing to do now, then reads the wallet again: a handler that
-// reserved before the claim ended relies on this run, and a handler that reserves later sends a hint. A crash leaves a
-// claim that expires, and a wallet that next minute's run looks at.
+// unclaim ends the run's claim on a wallet that has nothing to do now, then reads the wallet again. A handler that
+// reserved before the claim ended relies on this run; one that reserves later sends a hint. After a crash the claim
+// expires, and the next minute's run takes the wallet.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
@@ -169,7 +168,7 @@ func (p *pass) steps(ctx context.Context) error {
 		return errors.Join(reservationErr, err)
 	}
 	if wait, err := p.waitForChain(ctx); wait {
-		p.seen = &wallet.Progress{} // the nodes may show another chain
+		p.seen = &wallet.Progress{} // the nodes may serve another chain
 		return errors.Join(reservationErr, err)
 	}
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
@@ -187,18 +186,18 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead pauses every wallet, until a person resumes it, if transactions of this one are mined at nonces that
-// were never reserved: another program uses its key, or the tables were restored from the past. Either may pay twice
-// from any wallet. No-ops of a lost recovery pause none, nor does a bare count of too few nodes. It reports true if
-// the wallet must wait for the next round. A crash before the last write leaves next_nonce as it was, and the next run
-// does everything again.
+// chainAhead pauses every wallet, until an operator resumes it, if this wallet has mined transactions at nonces that
+// the tables never gave out. Either another program uses its key, or the tables were restored and could pay again from
+// any wallet. No wallet is paused for no-ops of a lost recovery, or for a count that too few nodes support. chainAhead
+// reports true if the wallet must wait for the next round. It raises next_nonce last: after a crash before that, the
+// next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	fresh := p.wallet
 	if count > 0 {
-		fresh, err = p.record(ctx) // it was read before the nodes were asked
+		fresh, err = p.record(ctx) // the pass read it before the nodes answered
 	}
-	if fresh.NextNonce > p.wallet.NextNonce { // a node that counts more may have shown a payment of ours
+	if fresh.NextNonce > p.wallet.NextNonce { // the higher count may be of a payment reserved since
 		count, sure = p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, fresh.NextNonce)
 	}
 	if fresh.Suspect() { // another run, or recovery, may have raised next_nonce over payments that the tables lack
@@ -217,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes trust a run's comparison
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes check it until then
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}
@@ -232,7 +231,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	if err := p.fillGaps(ctx, next, counted); err != nil {
 		return false, err
 	}
-	// Last, since no later run finds those transactions once next_nonce is raised.
+	// Last: once next_nonce is raised, no later run finds those transactions.
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
@@ -264,8 +263,8 @@ func (r *round) suspect(ctx context.Context, id wallet.ID, reason string) error 
 	return r.pause(ctx, id, reason)
 }
 
-// pause adds a reason to a wallet's pause, which lasts until a person ends it. It overwrites a reason that it cannot
-// read, or that others have changed at three tries.
+// pause adds a reason to a wallet's pause, which lasts until an operator ends it. It overwrites a reason that it cannot
+// read, or that other processes have changed three times meanwhile.
 func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 	for tries := 0; ; tries++ {
 		w, err := r.Store.Wallet(ctx, id)
@@ -286,8 +285,8 @@ func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
 	}
 }
 
-// onlyNoops reports whether all transactions of w from its next nonce up to count are no-ops that a lost recovery may
-// have signed. It asks every configured node. An error proves nothing: a node may be silent or behind.
+// onlyNoops reports whether all transactions of w from its next nonce to below count are no-ops that a lost recovery
+// may have signed. Every configured node must agree. An error proves nothing: a node may be silent or behind.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
 	if count > w.NoopsBelow {
 		return false, nil
@@ -303,9 +302,9 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 	return true, nil
 }
 
-// fillGaps stores no-ops for the nonces from first up to below that are not final. A
-// re-organisation can remove their transactions, and a nonce without an owner holds up
-// every payment behind it. For a wallet whose key is gone it fails until all are final.
+// fillGaps stores a no-op for each nonce from first to below that is not final. A reorg can remove the transaction
+// there, and a nonce without an owner holds up every later payment. If the wallet's key is gone, fillGaps fails until
+// all are final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
 	if err == nil && !p.steady(ctx) {

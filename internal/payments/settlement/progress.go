@@ -15,10 +15,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did
-// not count. Later writes of the round store the count: after a crash in between, the next run publishes the same
-// events again. If publishing fails, the count stops at that nonce. While too few nodes answer, the last count stays.
-// It never rises over a payment that the pass does not know.
+// countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
+// count. Later writes of the round store the count: after a crash in between, the next run publishes the same events
+// again. If publishing fails, the count stops at that nonce. While too few nodes answer, the last count stays. The
+// count never passes a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined
@@ -49,7 +49,7 @@ func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 }
 
 // knownBelow returns the nonce below which the pass knows every payment that has not ended. At a reserved nonce a
-// handler may have committed one since the pass read the wallet, and an unreadable item may have any nonce.
+// handler may have committed a payment since the pass read the wallet, and an unreadable item may have any nonce.
 func (p *pass) knownBelow() uint64 {
 	if p.report.Unreadable > 0 {
 		return 0
@@ -63,7 +63,7 @@ func (p *pass) knownBelow() uint64 {
 	return below
 }
 
-// count reports whether a payment at a mined nonce counts, and publishes that unless the last round did.
+// count reports whether the payment at a mined nonce counts as mined, and publishes that unless the last round did.
 func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progress, receipts chain.Mined) (bool, error) {
 	if tx.HasNoop {
 		if paid, err := p.paid(ctx, tx, receipts); err != nil || !paid {
@@ -79,7 +79,7 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports whether enough nodes to confirm a payment that has a no-op have a receipt of an attempt that pays.
+// paid reports whether as many nodes as a confirmation needs have a receipt of an attempt that pays. tx has a no-op.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(stored.Attempts, func(a payment.Attempt) bool {
@@ -87,10 +87,10 @@ func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Min
 	}), err
 }
 
-// publishMined publishes payment.mined if a webhook of the merchant names it. It stores the time first, unless one is
-// stored: repeated calls, of other runs too, publish the same bytes. It reports whether the payment counts as mined.
-// paid means that an attempt that pays is mined. Otherwise a payment that got a no-op after the pass read it does not
-// count: that no-op may be mined.
+// publishMined publishes payment.mined if a webhook of the merchant names it, and reports whether the payment counts as
+// mined. It first stores the event's time, unless one is stored, so that all runs publish the same bytes. paid means
+// that an attempt that pays is mined. Otherwise a payment that got a no-op after the pass read it does not count: the
+// no-op may be the mined attempt.
 func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return true, nil
@@ -125,8 +125,8 @@ type named struct {
 	err   error
 }
 
-// namedBy returns whether a merchant's webhook names payment.mined. It reads that once in a pass,
-// after the views: it misses no webhook that the merchant had before its payment was mined.
+// namedBy returns whether a merchant's webhook names payment.mined. It asks once in a pass, after the nodes have
+// answered, so it misses no webhook that was there before the payment was mined.
 func (p *pass) namedBy(ctx context.Context, merchant string) named {
 	p.mu.Lock()
 	if p.named == nil {

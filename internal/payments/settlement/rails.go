@@ -16,7 +16,7 @@ import (
 
 // A Wiring makes a rail's settler.
 type Wiring struct {
-	// Config returns how payments of a rail are settled.
+	// Config returns a rail's configuration.
 	Config func(store.Rail) (stack.Config, error)
 	// Nodes returns the nodes of a rail's chain.
 	Nodes func(stack.Config) chain.Provider
@@ -46,8 +46,8 @@ type Account struct {
 	Err    error // why the rail's part of the run failed
 }
 
-// Run settles each rail, as Settler.Run does. A rail that hangs or fails holds up no other. It returns a report of each,
-// and an error if all failed; one that fails beside another is logged.
+// Run settles each rail, as Settler.Run does, and returns their reports. A rail that hangs or fails holds up no other.
+// Run returns an error if all fail, or if it cannot record a chain without a rail; it logs other failures.
 func (r *Rails) Run(ctx context.Context, by string) ([]Account, error) {
 	return r.each(ctx, func(s *Settler) (Report, error) { return s.Run(ctx, by) })
 }
@@ -59,7 +59,7 @@ func (r *Rails) Refill(ctx context.Context) ([]Account, error) {
 
 func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]Account, error) {
 	var chains []uint64
-	if r.Chains != nil { // before the rails are read: remit rails add stores a rail before its nodes
+	if r.Chains != nil { // read before the rails: remit rails add stores a rail before its nodes
 		chains, _ = r.Chains(ctx)
 	}
 	rules, err := r.Store.Rules(ctx)

@@ -14,8 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// reconcileTries is how often a round tries to reconcile a wallet that reserves nonces meanwhile. All but the first try
-// take some milliseconds: at 25 payments a second, fewer than one round in a hundred leaves the wallet to the next.
+// reconcileTries is how often a round tries to reconcile a wallet while handlers reserve its nonces. All but the first
+// try take some milliseconds: at 25 payments a second, fewer than one round in a hundred leaves the wallet to the next.
 const reconcileTries = 6
 
 // reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up),
@@ -48,7 +48,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		if err = p.Store.Reconcile(ctx, p.wallet, coin, gas, held.perMerchant, p.seen); err == nil {
 			break
 		}
-		if !errors.Is(err, store.ErrChanged) { // perhaps because of the counts: the balances alone
+		if !errors.Is(err, store.ErrChanged) { // the counts may be the cause: store the balances alone
 			return errors.Join(ceilingErr, err, p.Store.Reconcile(ctx, p.wallet, coin, gas, nil, p.seen))
 		}
 		if _, err = p.read(ctx); err == nil {
@@ -61,15 +61,15 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
-// A conclusion is what a wallet may spend by one node's word: its balances less the amounts tied up, both at one block.
-// A transfer may have reverted on that node's branch only.
+// A conclusion has one node's view of the wallet's spendable amounts: its balances less the amounts tied up, both at
+// one block. Nodes may differ, since a transfer may have reverted on one node's branch only.
 type conclusion struct {
 	chain.View
 	coin, gas token.Amount
-	err       error // not all amounts tied up are known
+	err       error // some tied-up amounts are not known
 }
 
-// conclude returns each node's conclusion. held is what is tied up at the nodes' mined count.
+// conclude returns each node's conclusion. held is tied up at the count that Nodes.Mined believes.
 func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 	mined, all := p.Nodes.Mined(p.views), make([]conclusion, len(p.views))
 	for i, v := range p.views {
@@ -83,8 +83,8 @@ func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 	return all
 }
 
-// spendable returns the amounts that enough nodes allow. Nodes that lag, and uncertain conclusions, do not count. If
-// none counts, the stored amounts stay. A node alone may lower them.
+// spendable returns the amounts that enough nodes allow. Nodes that lag, and conclusions with an error, do not count.
+// If none is left, the stored amounts stay. One node of several that answers alone can only lower them.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	unsure := func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) }
 	sure := slices.DeleteFunc(p.conclude(ctx, held), unsure)
@@ -105,15 +105,15 @@ func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount
 	return coin, gas
 }
 
-// allOwned reports whether every nonce that a re-organisation may give back has an owner.
+// allOwned reports whether every nonce that a reorg may free has an owner.
 func (p *pass) allOwned(ctx context.Context) bool {
 	used, _ := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	_, err := p.tied(ctx, used)
 	return err == nil && p.steady(ctx)
 }
 
-// moveCeiling moves the ceiling to the mined count plus the window, but not below next_nonce. A
-// handler with older settings may raise it again; the next round lowers it.
+// moveCeiling moves the ceiling to the mined count plus the window, but not below next_nonce. A handler with older
+// settings may raise it again; the next round lowers it.
 func (p *pass) moveCeiling(ctx context.Context, mined uint64) error {
 	switch ceiling := mined + p.Window; {
 	case p.unusable != nil:

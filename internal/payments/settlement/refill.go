@@ -59,10 +59,10 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill requests each asset of which enough nodes leave the wallet less than the stack's mark. Tied-up amounts that
-// are not known count as none: it rather asks too late. A paused wallet gets nothing unless it is out of gas, since
-// somebody else may have its key, nor does one with more transactions on the chain than in the tables. A merchant's own
-// wallet gets no coins.
+// refill requests each asset of which enough nodes leave the wallet less than its low mark. It counts unknown tied-up
+// amounts as zero: a late refill is better than a needless one. It skips a wallet that is paused for another reason
+// than lack of gas, and one with more transactions on the chain than in the tables: somebody else may have its key. A
+// merchant's own wallet gets gas, but no coins.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	mined := p.Nodes.Mined(p.views)
@@ -95,7 +95,7 @@ func (p *pass) refill(ctx context.Context) {
 	}
 }
 
-// refillsLeft returns how many refills of each asset the funding wallet can pay beside the tied-up coin and gas.
+// refillsLeft returns how many refills of the scarcer asset the funding wallet can pay beside tied-up coin and gas.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	has := p.Nodes.Account(p.views)
 	refills := times(has.Balance.Sub(coin), p.Refills.Token.Amount)

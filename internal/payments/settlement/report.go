@@ -10,7 +10,7 @@ import (
 
 // A Report counts a run's work and describes its wallets.
 type Report struct {
-	Busy             bool // a nonce is reserved or has a pending transaction, of a wallet that does not rest
+	Busy             bool // a wallet that does not rest has a reservation or a pending transaction
 	Resting          int  // wallets whose transactions are mined, and wait for a final block that is far behind
 	ClaimedElsewhere bool // another run claims a busy wallet
 	Confirmed        int  // payments made final in this run
@@ -22,8 +22,8 @@ type Report struct {
 	Refused          int             // of Resent, refused by a node that holds other bytes or will never take these
 	Unreadable       int             // stored items that do not decode, skipped
 	Unruled          int             // 1 while there are no usable settings, and new payments are refused
-	Suspect          int             // nonces used by a transaction that is not ours
-	Undecided        int             // mined nonces on which the nodes do not agree, or of which they have no receipt
+	Suspect          int             // wallets that the chain is ahead of, and nonces that others' transactions used
+	Undecided        int             // mined nonces on which the nodes differ, or without a receipt
 	Paused           int             // paused wallets, plus 1 while nodes have lacked a final block for absentFor
 	Unfilled         int             // refused refills
 	Funding          []uint64        // how many refills each funding wallet can pay, up to a hundred
@@ -47,14 +47,13 @@ func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
 	}
 }
 
-// Funds are a wallet's balances by the leading node, less the amounts that payments in flight tie
-// up; or the last stored balances, while those amounts are uncertain.
+// Funds are a wallet's spendable amounts by enough nodes, or the last stored ones while tied-up amounts are uncertain.
 type Funds struct {
 	Address token.Address
 	Balance token.Amount
 	Gas     token.Amount // wei
 	Gap     uint64       // nonces given out and not mined
-	Own     bool         // a merchant's, who provides the coins
+	Own     bool         // the wallet is a merchant's, who provides its coins
 }
 
 func (r *Report) add(o Report) {

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// finishReservations commits the payments for which handlers reserved nonces and then crashed, so that no nonce stays
-// a hole. Finishing a fresh reservation would be as safe: whichever process signs the stored transaction, one commit
+// finishReservations commits the payments for which handlers reserved nonces and then crashed, so that every nonce is
+// used. Finishing a fresh reservation would be as safe: whichever process signs the stored transaction, one commit
 // wins, and no other bytes are sent.
 func (p *pass) finishReservations(ctx context.Context) error {
 	held := p.wallet.Reservations
@@ -71,7 +71,7 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
 		return p.orphan(ctx, id, nonce) // another wallet pays it
-	case stored.State == payment.Proposed, stored.State.UsedUp(): // its release was refused while it was under way
+	case stored.State == payment.Proposed, stored.State.UsedUp(): // its release was refused meanwhile
 		return p.orphan(ctx, id, nonce)
 	case stored.State == payment.Prepared && (p.wallet.Suspect() || p.uncompared()):
 		return nil, nil // it may have been paid since the tables were copied
@@ -81,7 +81,7 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:
 		return p.orphan(ctx, id, nonce)
-	case stored.State == payment.Committed: // since the pass read the pending transactions, unless a torn copy lacks this one
+	case stored.State == payment.Committed: // committed after the pass read; a torn copy may lack tx
 		tx, err := p.Store.PendingTx(ctx, p.wallet.ID, nonce)
 		return &tx, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// watchEvery is how often a run asks the chain about a retired wallet.
+// watchEvery is how often a run checks a retired wallet on the chain.
 const watchEvery = 24 * time.Hour
 
 // Errors of Retire.
@@ -21,14 +21,14 @@ var (
 )
 
 // Retire ends the life of a draining wallet. It returns ErrUnsettled unless the wallet has no reservation and no
-// pending transaction, and all its transactions are final on every node. A stolen key may go on sending: then pending
-// no-ops and counts do not matter. A suspect wallet may have made payments that restored tables lack, and recoveries
-// skip retired wallets: Retire refuses it unless its key is stolen. It always refuses a wallet that has transactions
-// but no record. A wallet that was never used gets a record.
+// pending transaction, and all its transactions are final on every node. It also refuses a wallet with transactions but
+// no record, and a suspect one: restored tables may lack its payments, and recoveries skip retired wallets. For a
+// stolen key it ignores suspicion, pending no-ops and counts: the thief may go on sending. A wallet that was never used
+// gets a record.
 //
-// The write succeeds only if no nonce was reserved, and the wallet was not paused or resumed, since
-// Retire read it: a process that takes it for an active wallet gets no reservation afterwards, and
-// a recovery that has paused it goes first. After a crash or a lost answer, call Retire again.
+// The write succeeds only if no nonce was reserved and the pause did not change since Retire read the wallet. A process
+// that still takes the wallet for active then gets no reservation, and a recovery that has paused it goes first. After
+// a crash or a lost answer, call Retire again.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	return s.Store.Retire(ctx, w, s.Now())
 }
 
-// watch warns once a day of each retired wallet whose key is in use. Its claim keeps other runs from asking.
+// watch warns once a day of each retired wallet whose key is in use. Its claim keeps other runs from doing the same.
 func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, wallets wallet.Registry) {
 	_ = abreast(wallets, func(r wallet.Registration) error {
 		if r.State != wallet.Retired {

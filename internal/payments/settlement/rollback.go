@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// absentFor is how long all nodes may lack the newest final block before payments are refused: they may lag.
+// absentFor is how long the nodes may lack the newest final block before payments are refused: nodes may lag.
 const absentFor = 10 * time.Minute
 
 // A standing is the nodes' verdict on the newest known final block.
@@ -31,7 +31,7 @@ const (
 type finality struct {
 	standing
 	block   chain.Block // the newest final block now; zero: none is known
-	moved   bool        // the round before knew an older one
+	moved   bool        // the last round knew an older block
 	silent  int         // nodes that do not count towards a confirmation
 	changed bool        // other nodes are silent than before
 	overdue bool        // nodes have lacked the block for absentFor
@@ -46,8 +46,8 @@ func (s *Settler) compareFinal(ctx context.Context, heads chain.Heads, known *st
 	return f
 }
 
-// judgeFinal compares the nodes with the known final block, and replaces it by a newer one. If none is known, it
-// takes the first block that most nodes call final. overdue reports that nodes have lacked the block for absentFor.
+// judgeFinal compares the nodes with the known final block, and replaces it by a newer one. If none is known, it takes
+// the newest block that most nodes call final. overdue reports that nodes have lacked the block for absentFor.
 func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (is standing, overdue bool) {
 	found := heads.Standing(ctx, known.Final)
 	most := known.Final.Hash.IsZero() || heads.Most(found.Have)
@@ -79,9 +79,9 @@ func (s *Settler) judgeFinal(ctx context.Context, heads chain.Heads, known *stor
 	return is, overdue
 }
 
-// noteSilent notes since when each node has given no valid answer. It returns how many have been
-// silent for SilentAfter, and whether known.Silent changed. It changes nothing in a round without
-// any answer: the round's time is over, or our own network is down.
+// noteSilent records since when each node has given no valid answer. It returns how many have been silent for
+// SilentAfter, and whether known.Silent changed. If no node answered, it changes nothing: the round's time is over, or
+// our own network is down.
 func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, changed bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
@@ -102,9 +102,9 @@ func (s *Settler) noteSilent(ctx context.Context, heads chain.Heads, known *stor
 	return silent, changed
 }
 
-// waitForChain reports whether the wallet must wait because the chain is, or may be, behind the tables. Then it only
-// finishes reservations and sends stored bytes again. Once the chain is certainly behind, it pauses the wallet until
-// the nodes have the known block again.
+// waitForChain reports whether the wallet must wait because the chain is, or may be, behind the tables. The round then
+// only finishes its reservations and sends its stored bytes again. Once the chain is certainly behind, waitForChain
+// pauses the wallet until the nodes have the known block again.
 func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	is := p.final().standing
 	if is <= answered || is == doubtful && !p.wallet.RolledBack() {
@@ -118,16 +118,16 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 	return true, p.resendAll(ctx, p.waiting(0))
 }
 
-// A secondLook is what the nodes answer after the receipts.
+// A secondLook has the nodes' answers about final blocks after the receipts were read.
 type secondLook struct {
 	same    bool     // enough still have the known final block
 	receded []string // nodes that call less final than when the round began
 }
 
-// recedes reports whether a view is of a node that takes back a final block.
+// recedes reports whether the view's node calls less final than when the round began.
 func (l secondLook) recedes(v chain.View) bool { return slices.Contains(l.receded, v.Name()) }
 
-// lookAgain asks the nodes again, after the receipts: a node may change chains during a round.
+// lookAgain queries the nodes again, after the receipts: a node may change chains during a round.
 func (r *round) lookAgain(ctx context.Context) secondLook {
 	return r.checks.join(ctx, func() secondLook {
 		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
@@ -137,8 +137,8 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 	})
 }
 
-// steady reports whether enough nodes still have the final block that they had when the round began. If not, the nodes may
-// have changed chains, and a count at the final block of one chain may be taken back on the other.
+// steady reports whether enough nodes still have the final block that they had when the round began. If not, they may
+// have changed chains, and a nonce that is final on one chain may be free on the other.
 func (p *pass) steady(ctx context.Context) bool {
 	look := p.lookAgain(ctx)
 	stay := slices.DeleteFunc(slices.Clone(p.views), look.recedes)
@@ -160,7 +160,7 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 			if before != nil {
 				before()
 			}
-			Sleep(ctx, time.Microsecond) // callers that one answer wakes share a check, whichever of them is first
+			Sleep(ctx, time.Microsecond) // lets callers that one answer wakes share the next check
 			c.mu.Lock()
 			c.running, c.next = c.next, nil
 			c.mu.Unlock()
@@ -172,9 +172,9 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 	return wait()
 }
 
-// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts
-// one of theirs, and resumes the wallets that fit it. Wallets whose transactions are gone stay
-// paused. It may be repeated. Repeat it after ErrChanged: a run wrote at the same time.
+// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs. It
+// resumes the wallets whose nonces all have an owner there; the others stay paused. Accept may be repeated. After
+// ErrChanged it must be: a run wrote at the same time.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.Coin())
 	if err == nil {

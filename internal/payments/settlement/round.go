@@ -19,12 +19,12 @@ type round struct {
 	Nodes       chain.Nodes
 	stack.Rules                    // zero if they are unusable
 	uncompared  func() bool        // the tables may have been restored without payments of a rail
-	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling raised
+	unusable    error              // why there are no rules: then no fee is bumped, no nonce used up, no ceiling moved
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
 	held        atomic.Bool        // the tables may lack payments of the rail
-	since       time.Time          // the tables may lack attempts from before
+	since       time.Time          // the tables may lack attempts made earlier
 
 	suspecting sync.Once
 	suspected  func() error // waits until every wallet is paused
@@ -85,7 +85,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	for _, view := range shared.heads().Late() {
 		view.Doubt(ctx, s.Log, "it answers late")
 	}
-	r.held = r.held || len(working) == 0 || shared.held.Load() // without a wallet, they may have lost all
+	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
 	r.patient = false
 	f := shared.final()
@@ -102,8 +102,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	return report, all, err
 }
 
-// uncompared reports whether no run has compared every wallet of the rail with its chain since the tables were new, or
-// restored, or another rail is not cleared, or is lost: a key of this rail's payment may have paid there since.
+// uncompared reports whether the tables may lack payments: no run has compared every wallet with the chain since they
+// were new or restored, or another rail is lost or not cleared. A payment's key may have paid there.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
 		return yet

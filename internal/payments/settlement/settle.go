@@ -12,7 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// settle counts the mined nonces, and ends every payment whose nonce is mined for good.
+// settle counts the mined nonces, and ends every payment whose nonce is final.
 func (p *pass) settle(ctx context.Context) error {
 	final, early := p.receiptsDue(ctx)
 	var receipts chain.Mined
@@ -34,7 +34,7 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// stands leaves nodes that have taken back a final block out of the agreements. It reports false if too few nodes still
+// stands removes nodes that have taken back a final block from the agreements. It reports false if too few nodes still
 // have the known final block.
 func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
 	look := p.lookAgain(ctx)
@@ -55,9 +55,9 @@ func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts ch
 	return look.same
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs: final ones, which enough nodes may call
-// final, and early ones, mined payments with a no-op among their attempts. Early ones are published before they are
-// final, and only a receipt shows which attempt is mined.
+// receiptsDue returns the pending transactions whose receipts the round needs. final ones have nonces that enough nodes
+// may call final. early ones are mined payments with a no-op among their attempts: payment.mined is due before
+// finality, and only a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
 	mined := p.Nodes.Mined(p.views)
 	if p.lowest() >= mined {
@@ -75,10 +75,9 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 	return final, early
 }
 
-// finalBelow returns the nonce below which enough nodes may call receipts final; without their
-// answers, the mined count. Besu answers 0 for a block whose state it has pruned (hyperledger/besu,
-// BlockchainQueries.getTransactionCount): an answer below the lowest nonce is wrong and counts as
-// none, and nonce 0 always counts as perhaps final.
+// finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
+// Besu answers 0 for a block whose state it has pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an
+// answer below the lowest pending nonce counts as none, and nonce 0 always counts as perhaps final.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {
@@ -117,7 +116,7 @@ func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts ch
 // settlePendingTx judges one mined nonce. It reports false while the verdict is open.
 func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	if s.Noop() && p.reservable(s.Nonce) {
-		return false, nil // the pending transaction keeps a handler from committing its payment there
+		return false, nil // while it is stored, no handler can commit a payment at the nonce
 	}
 	for _, disputed := range []bool{false, true} {
 		for _, h := range s.Hashes {
@@ -159,7 +158,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return true, nil // another run ended it
 	}
 	if err != nil || slices.Contains(fresh.Hashes, atNonce) {
-		return false, err // an attempt that was stored after our read
+		return false, err // an attempt stored after the pass read
 	}
 	if s.Noop() {
 		// The nonce is used up: most likely a slow run stored this no-op after another had settled one.
@@ -178,15 +177,15 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt makes the transaction that used a payment's nonce one of its attempts, if it makes the same call:
-// restored tables have lost a bump. A no-op is taken too if the wallet is suspect, the nonce is below NoopsBelow, or the
-// payment is older than the series of runs; recovery ends one that a torn copy has as unsigned, and the next round
-// any other. lostAttempt also reports true while no node gives the transaction: it may be such an attempt.
+// lostAttempt reports whether the transaction that used a payment's nonce is an attempt that restored tables have lost,
+// or may be one because no node gives it. It stores the attempt for the next round. A lost bump makes the payment's
+// call. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment is older than the series
+// of runs. A payment that a torn copy has as unsigned is left to recovery.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy
 	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed && !unsigned {
-		return own, err // a torn copy has it in the payment alone
+		return own, err // in a torn copy, only the payment may have it
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
 	if err != nil || len(mined) == 0 { // an index may lag: absence proves nothing
@@ -223,8 +222,8 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 }
 
 // decided reports whether enough nodes support an agreement for a verdict. If all answer and one does not call the
-// block final yet, it logs nothing: nodes are always some blocks apart. An agreement that a node contradicts must be
-// the last round's too.
+// block final yet, it logs nothing: nodes are always some blocks apart. An agreement that a node contradicts must hold
+// for two rounds.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
 	is := p.final().standing <= answered && p.Nodes.Decide(v, a, p.final().silent)
 	if is && len(a.Against) > 0 {
@@ -250,7 +249,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// Lost payments are paid again once a recovery's no-op has used their nonce: no node may deny it.
+		// Lost payments are paid again once a recovery's no-op has used their nonce: no node may contradict it.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}

@@ -67,7 +67,7 @@ type Parts struct {
 	Events Events
 	// Refiller starts refills. Only Refill uses it; a round does not.
 	Refiller Refiller
-	// Chains returns the chains that have nodes; nil: those of the rails.
+	// Chains returns the chains that have nodes; nil: the rails' chains.
 	Chains func(context.Context) ([]uint64, error)
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -79,8 +79,8 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[store.Rules]
-	// The last round left a payment undecided. So the next run begins with a round that waits for every
-	// node; it may take the whole run.
+	// The last round left a payment undecided. The next run then begins with a round that waits for every node, and may
+	// take its whole time.
 	undecided atomic.Bool
 }
 
@@ -104,7 +104,7 @@ func (s *Settler) stored(ctx context.Context) (store.Rules, error) {
 	})
 }
 
-// rules returns the stored rules, or none and why.
+// rules returns the rail's rules, or why they cannot be used.
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	all, err := s.stored(ctx)
 	rail := all.Rail(s.Coin())
@@ -126,7 +126,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 	}()
 	if all, _ := s.stored(ctx); len(all.Rails) > 1 && s.know(ctx, run) == nil {
-		s.storeComparison(ctx, run) // at once: other rails' processes ask when the last run began
+		s.storeComparison(ctx, run) // at once: processes of other rails read when it began
 	}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
 		if errors.Is(err, chain.ErrNoNodes) && s.unused(ctx) {
@@ -154,14 +154,14 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 		pause := max(s.BlockTime, min(run.waited, closing)) // longer while nodes limit our rate
 		switch {
-		case !round.Busy && failed > 1: // of a dead rail with nothing under way; next minute's run tries again
+		case !round.Busy && failed > 1: // a dead rail with nothing under way: the next run tries again
 			return total, err
 		case round.Busy || err != nil:
 			patient, run.resting = true, false
 		case round.Resting > 0 && !run.resting:
-			run.resting, pause = true, 0 // one more, which ends the claims
+			run.resting, pause = true, 0 // one more round, which ends the claims
 		case round.ClaimedElsewhere && patient:
-			// Another run claims a wallet. If that was killed, its claim ends within claimTime.
+			// If the run that claims a wallet was killed, its claim ends within claimTime.
 			patient, pause = false, claimTime
 		default:
 			return total, nil
@@ -173,17 +173,17 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// gap is how long no run has begun when a new series of runs begins. A table is restored to five minutes ago at least
-// (Amazon DynamoDB Developer Guide, "Point-in-time backups"): so the first run on it begins one.
+// gap is the time without a run after which the next run begins a new series. A table is restored to at least five
+// minutes ago (Amazon DynamoDB Developer Guide, "Point-in-time backups"), so the first run on it begins one.
 const gap = 5*time.Minute - store.Skew
 
-// know reads what is known of the chain, and notes the run in it.
+// know reads the last comparison with the chain, and records this run in it.
 func (s *Settler) know(ctx context.Context, r *run) error {
 	known, err := s.Store.Compared(ctx, s.Coin())
 	if err != nil {
 		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // by a wrong clock
+	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // Since is by a wrong clock
 		known.Since, known.Abreast = r.began, time.Time{}
 	}
 	known.Ran = r.began
@@ -191,8 +191,8 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	return nil
 }
 
-// strange reports whether the rail's chain had nodes when it had no rail, and was not recovered since: the tables may
-// lack its payments, and the wallets that made them.
+// strange reports whether the chain had nodes when it had no rail, and was not recovered since: the tables may lack its
+// payments, and the wallets that made them.
 func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
 	return err != nil || !mark.Ran.IsZero()
@@ -214,7 +214,7 @@ type run struct {
 	changed  bool              // known.Silent is not stored yet
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
-	resting  bool              // a round ends the claims on wallets that rest: none was busy in the last one
+	resting  bool              // the next round ends the claims on wallets that rest: none was busy in the last
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 
@@ -239,9 +239,9 @@ func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
 	return errors.Join(errs...)
 }
 
-// storeComparison stores the run's comparison with the chain. New processes rely on it: they need
-// not compare every wallet again, and know since when nodes are silent. After a crash before the
-// write they compare the wallets themselves.
+// storeComparison stores the run's comparison with the chain. New processes rely on it: they need not compare every
+// wallet again, and know since when nodes are silent. After a crash before the write they compare the wallets
+// themselves.
 func (s *Settler) storeComparison(ctx context.Context, r *run) {
 	if r.known == nil {
 		return
