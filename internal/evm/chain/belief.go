@@ -10,12 +10,11 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// This file turns what the nodes answer into what Remit believes. Nothing else takes a minimum or a
-// maximum of nodes' answers, or the answer of the node that leads.
+// This file decides which of the nodes' answers Remit believes. The second table names each rule.
 //
-// One bad node of three must not decide. So the answers are ordered from the safest on, and as many
-// of the safest are dropped as cannot outvote the others. A node that does not answer is one of the
-// bad. Of n configured nodes, this answer counts, from the safest on:
+// One bad node of three must not decide. So answers are ordered from the safest on, and the last one
+// counts that more than half of the configured nodes support: a node supports every balance up to its
+// own. A silent node is one of the bad. Of n configured nodes, this is the answer that counts:
 //
 //	n   all answer   1 silent   2 silent   3 silent   4 silent
 //	1   1st
@@ -24,8 +23,8 @@ import (
 //	4   2nd          1st        1st        1st
 //	5   3rd          2nd        1st        1st        1st
 //
-// An answer is one node's conclusion from one block: an old balance of one node beside a new count
-// of another would promise coins twice.
+// An answer is one node's conclusion from one block: an old balance of one node and a new count of
+// another would promise coins twice.
 //
 //	quantity                                                   safe   belief
 //	what a wallet may spend of each balance                    low    AtLeast, unless Alone
@@ -34,7 +33,7 @@ import (
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
 //	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
-//	its final nonces, to use up those above                    low    FinalCount: of all nodes, which must answer
+//	its final nonces, to use up those above                    low    FinalCount: all with a view must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
 //	that a list has a recipient                                -      Suffice, or one where no other clears it
 //	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
@@ -50,15 +49,15 @@ func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	return sorted[max(0, len(sorted)-configured/2-1)]
 }
 
-// enough reports whether n of the configured nodes outnumber the others that are not silent.
+// enough reports whether n nodes outnumber the other ones that are not silent; of three or more, it takes two.
 func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Suffice reports whether so many nodes may stop a wallet by their word alone. Of one or two nodes, one may.
+// Suffice reports whether this many nodes may stop a wallet: more than half of three or more, any one of one or two.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
-// Alone reports that one node of three or more gave the only answer. It raises no spendable amount and no ceiling.
+// Alone reports that one node of three or more gave the only answer, which raises no spendable amount and no ceiling.
 func (n Nodes) Alone(answers int) bool { return answers == 1 && len(n) > 2 }
 
 // AtLeast returns the highest amount that enough nodes' conclusions reach; of two nodes, or too few, the lowest.
@@ -66,7 +65,7 @@ func AtLeast[T any](n Nodes, conclusions []T, of func(T) token.Amount) token.Amo
 	return of(believe(len(n), conclusions, func(a, b T) int { return of(a).Cmp(of(b)) }))
 }
 
-// Account returns the numbers that enough nodes reach, each of its own node: together they are no conclusion.
+// Account returns the numbers that enough nodes reach. Each may be from another node: together they are no conclusion.
 func (n Nodes) Account(views Views) Account {
 	return Account{Mined: n.Mined(views), Pending: n.count(views, func(v View) uint64 { return v.Pending }),
 		Balance: AtLeast(n, views, func(v View) token.Amount { return v.Balance }),
@@ -82,8 +81,8 @@ func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule Confir
 	return believe(len(n), views, func(a, b View) int { return a.Balance.Cmp(b.Balance) }), nil
 }
 
-// Mined returns how many transactions of the views' wallet are mined, final or not, on enough
-// nodes. If too few answer, it is the lowest count; of one or two nodes, the highest.
+// Mined returns how many transactions of the views' wallet are mined, final or not, on enough nodes. If too few answer,
+// it is the lowest count; of one or two nodes, the highest.
 func (n Nodes) Mined(views Views) uint64 {
 	return n.count(views, func(v View) uint64 { return v.Mined })
 }
@@ -105,8 +104,8 @@ func (v Views) numbers(of func(View) uint64) []uint64 {
 	return all
 }
 
-// Counted returns how many of the wallet's transactions are mined, final or not, on enough nodes to
-// confirm a payment. It returns 0 if too few nodes gave a view.
+// Counted returns how many of the wallet's transactions are mined, final or not, on as many nodes as a confirmation
+// needs. It returns 0 if too few nodes gave a view.
 func (n Nodes) Counted(views Views, silent int) uint64 {
 	return n.most(views.numbers(func(v View) uint64 { return v.Mined }), silent)
 }
@@ -122,17 +121,17 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 	return 0
 }
 
-// Ahead returns how many of a wallet's transactions are mined if they are more than next: the tables may be older
-// than the chain, and could pay again. One node's count suffices if it shows the transaction at next, which no node
-// can forge; otherwise it is doubted, unless the silent nodes could make such counts enough: then Ahead is not sure.
-// Ahead returns 0 if the tables are not older.
+// Ahead returns how many of a wallet's transactions are mined if that is more than next, else 0: more means that the
+// tables may be older than the chain, and could pay again. sure means that enough nodes count so many, or that one
+// shows the transaction at next, which it cannot forge. Ahead doubts a node that counts more and shows none, unless
+// silent nodes could make such counts enough: then its count is returned, not sure.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
 		count = 0
 	}
 	sure = count > 0 && n.Suffice(len(more))
-	open := n.Suffice(len(more) + len(n) - len(views)) // those that answered and count no more may lie
+	open := n.Suffice(len(more) + len(n) - len(views)) // nodes that answered with a lower count may lie
 	for _, v := range more {
 		if sure {
 			break
@@ -149,15 +148,15 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 	return count, sure
 }
 
-// showTime is how long a node may take to show a transaction, by some requests one after the other: a process's first
-// payment waits for it, and twice if it opens wallets too.
+// showTime is how long a node may take to show a transaction, with a few requests in a row. A process's first payment
+// waits that long, and twice if it opens wallets too.
 const showTime = 10 * time.Second
 
-// shows reports whether the view's node shows a mined transaction at a nonce that the wallet's key has signed.
+// shows reports whether the view's node has mined a transaction of the wallet's key at nonce.
 func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, showTime)
 	defer cancel()
-	if v.Number == 0 { // of Latest
+	if v.Number == 0 { // a view of Latest
 		var err error
 		if v.Head, err = v.Node.Head(ctx, ConfirmationRule{}); err != nil {
 			return false
@@ -174,12 +173,12 @@ func (v View) shows(ctx context.Context, wallet token.Address, nonce uint64) boo
 // maxLag is how many blocks a node may be behind for its balances to count.
 const maxLag = 16
 
-// Lags reports whether a view is more than maxLag behind the others: it would hide top-ups.
+// Lags reports whether a view is more than maxLag blocks behind enough nodes: its balances would hide top-ups.
 func (n Nodes) Lags(v View, views Views) bool {
 	return v.Number+maxLag < n.count(views, func(v View) uint64 { return v.Number })
 }
 
-// Seen returns the newest block by which enough nodes have seen what these views show, or false if too few show it.
+// Seen returns the newest block that enough of these views' nodes have reached, or false if they are too few.
 func (n Nodes) Seen(by Views) (block uint64, ok bool) {
 	if !enough(len(by), len(n), 0) {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// blockHashes are the hashes of blocks that one node gave since its head was read. A nil one keeps none.
+// blockHashes caches the block hashes that a node gave since its head was read. Nil caches none.
 type blockHashes struct {
 	mu    sync.Mutex
 	found map[uint64]*blockHash
@@ -19,7 +19,7 @@ type blockHash struct {
 	err  error
 }
 
-// of is Node.BlockHashes that asks for each block once. A failed answer goes to all who wait, and is forgotten.
+// of is Node.BlockHashes, but queries each block once. An error goes to every waiting caller, and is not cached.
 func (b *blockHashes) of(ctx context.Context, node Node, numbers []uint64) ([]Hash, error) {
 	if b == nil {
 		return node.BlockHashes(ctx, numbers)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Deliver sends stored bytes to every node and returns the best reply, because the network can mine
-// the bytes that one node holds. Once a node holds them, Deliver waits only patience for the
-// others. If a node lacks the nonce's predecessors, Deliver sends it those in nonce order and then
-// the bytes again. before fetches them, at most once per node; nil means that the nonce has none.
+// Deliver sends stored bytes to every node and returns the best reply, because the network can mine bytes that one node
+// holds. Once a node holds them, Deliver waits only patience for the others. If a node lacks the nonce's predecessors,
+// Deliver sends them in nonce order, and then the bytes again. before fetches them, at most once per node; nil means
+// that Deliver sends none.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Estimate returns the gas that the call needs. It returns ErrReverted if a node simulated the call and no other node
-// says that it passes, ErrUnavailable if no node could simulate it, and ErrListed if the first node that answers
-// does: refusing a payment moves no money. Of three or more nodes two must, or one while no other clears the list.
-// Where the call passes Within its gas, or of one or two nodes, one answer is enough to pay. A sanctions list is at
-// most as old as its node's chain, and lists follow decrees by days (docs/decisions/0012-screening.md).
+// Estimate returns the gas that the call needs. It returns ErrReverted if a node's simulation reverted and no other
+// node says that it passes, and ErrUnavailable if no node could simulate it. Of one or two nodes, the first estimate or
+// ErrListed counts. Of three or more, two estimates must be alike, unless the call passes Within its gas; ErrListed
+// needs more than half, or one while no other clears the list: a refusal moves no money. A list is at most as old as
+// its node's chain, and follows decrees by days (docs/decisions/0012-screening.md).
 //
-// It queries the next node when one answers badly or takes long, and ends once the others are later than enough by
-// far. A revert of one node is never enough: if it lags, it may not have seen the wallet's funds yet. Once ctx has
-// ended, no further node is queried.
+// Estimate queries the next node when one answers badly or takes long. Once it has queried all and could decide, it
+// waits at most share for the others. One revert does not decide: a node that lags may not have seen the wallet's funds
+// yet. Once ctx has ended, no further node is queried.
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, unavailable([]error{err})
@@ -85,12 +85,12 @@ type estimates struct {
 	within           uint64
 	said             []uint64
 	reverted, listed error
-	refusals, list   int     // nodes that say either, and the latter
-	errs             []error // the others, in the nodes' order, not in the answers'
+	refusals, list   int     // nodes that returned either error, and ErrListed
+	errs             []error // other errors, in the order of the nodes
 }
 
-// add adds an answer, and reports whether no other can change the result. Of three or more nodes, two estimates must
-// be alike: with too little gas a payment fails, and pays for that.
+// add adds an answer, and reports whether no other can change the result. Of three or more nodes, two estimates must be
+// alike: a payment with too little gas fails, and still costs its fee.
 func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
 	switch {
 	case err == nil && (gas == e.within || len(e.of) <= 2):
@@ -113,7 +113,7 @@ func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
 	return false
 }
 
-// result returns what Estimate does. ErrReverted counts only without a better answer, and before ErrListed.
+// result returns Estimate's results. An estimate goes before ErrReverted, and ErrReverted before ErrListed.
 func (e *estimates) result() (uint64, error) {
 	if len(e.said) > 0 {
 		return believe(len(e.of), e.said, func(a, b uint64) int { return cmp.Compare(b, a) }), nil
@@ -129,8 +129,8 @@ const nonZero = 12
 
 // WorstCase estimates the gas of a transfer to a recipient that must never have held the token, as if no byte of the
 // call data were zero. While the token and the chain stay as they are, a transfer needs at most that much unless its
-// recipient is another kind of contract. Of two nodes, it returns the higher prompt answer; but a value over twice
-// last, the previous result, needs both. Without a last value, the lower answer replaces it.
+// recipient is another kind of contract. Of two nodes, the higher prompt answer counts, unless it is over twice last,
+// the previous result: then the lower one does. Without a previous result, the lower answer takes its place.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
 	if len(n) != 2 {

@@ -51,9 +51,9 @@ func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 	return bumped, true
 }
 
-// Outbid returns fees with twice the tip of f and limit as their cap, for when Bump has no room. It
-// replaces a pooled transaction that the tables have lost, with a cap that no block takes and a tip
-// higher than that of f. It returns f and false if the tip has reached limit.
+// Outbid returns fees with twice the tip of f and limit as their cap, for when Bump has no room. They replace a pooled
+// transaction that the tables have lost, if its cap is too low for any block and its tip is lower. Outbid returns f and
+// false if the cap of f is above limit, or the tip cannot rise.
 func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	bid := Fees{Tip: larger(f.Tip.ScaleUp(2, 1), token.Units(1)), Cap: limit}.within(limit)
 	if limit.Less(f.Cap) || !f.Tip.Less(bid.Tip) {
@@ -62,7 +62,7 @@ func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	return bid, true
 }
 
-// Asks reports whether the next block costs more than f: its price is above the cap, or its tip above the tip of f.
+// Asks reports whether the next block costs more than f: the market's price is above the cap, or its tip above the tip.
 func (m Market) Asks(f Fees) bool {
 	price, err := m.BaseFee.Add(m.Tip)
 	return err != nil || f.Cap.Less(price) || f.Tip.Less(m.Tip)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// patience is how long a node may take before another node is queried too, and how much later
-	// than others it may answer a query that is in a hurry. Healthy nodes answer in a fifth of it.
-	// share is how much later than enough others it may answer any other query.
+	// patience is how long a node may take before another node is queried too, and how much later than others it may
+	// answer a query that is in a hurry. Healthy nodes answer in a fifth of that. share is how much later than enough
+	// others it may answer any other query.
 	patience, share = 500 * time.Millisecond, time.Second
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.
 	tolerance, cooldown = 3, 10 * time.Second
-	// probeFor is how long nodes that have missed so many may take for the answer that ends it.
+	// probeFor is how long nodes may take to answer Dead's probe.
 	probeFor = time.Second
 )
 
@@ -58,10 +58,10 @@ type breaker struct {
 	*record
 }
 
-// A record is how a watched node has answered this process.
+// A record describes a watched node's answers to this process.
 type record struct {
-	probing sync.Mutex // held by the caller that Dead has ask
-	probed  time.Time  // when Dead asked first since it let a caller through; guarded by probing
+	probing sync.Mutex // held by the caller that probes for Dead
+	probed  time.Time  // when Dead first probed since it let a caller through; guarded by probing
 	mu      sync.Mutex
 	late    bool          // the last miss was an answer later than the other nodes'
 	row     int           // unanswered requests in a row
@@ -115,8 +115,8 @@ func timed[T any](ctx context.Context, node Node, ask func() (T, error)) (T, err
 // doubtEvery is how often Doubt logs a node.
 const doubtEvery = time.Minute
 
-// Doubt logs that Remit does not believe the view's node, at most once a minute, and counts the node
-// as silent in its Health, which rings the alarm.
+// Doubt logs that Remit does not believe the view's node, at most once a minute, and counts the node as silent in its
+// Health, which fires the alarm.
 func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attributes ...any) {
 	if b := breakerOf(v.Node); b != nil {
 		b.mu.Lock()
@@ -130,7 +130,7 @@ func (v View) Doubt(ctx context.Context, log *slog.Logger, why string, attribute
 	log.WarnContext(ctx, "node is not believed: "+why, append([]any{"node", v.Name()}, attributes...)...)
 }
 
-// errLate reports a request that another node answered long before, or the node after its caller's time.
+// errLate reports an answer that came long after enough others, or after its caller's deadline.
 var errLate = errors.New("answer came too late")
 
 // open reports whether to skip the node. After the cooldown, requests go to it until it misses one.
@@ -142,9 +142,9 @@ func (b *breaker) open() bool {
 	return row >= tolerance && b.now().Sub(last) < cooldown
 }
 
-// Dead reports whether every node has missed several requests in a row. A second after the last one, one caller asks
-// again, and waits no longer than probeFor: a process that serves one request at a time would hang with the nodes. When
-// callers have asked in vain for a cooldown, one makes its request: the nodes may answer later than that.
+// Dead reports whether every node has missed several requests in a row. A second after the last miss, one caller probes
+// them, for at most probeFor: a process that serves one request at a time would hang with the nodes. After a cooldown
+// of vain probes, Dead returns false to one caller: the nodes may answer, but later than probeFor.
 func (n Nodes) Dead(ctx context.Context) bool {
 	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }
 	if len(n) == 0 || slices.ContainsFunc(n, alive) {
@@ -170,7 +170,7 @@ func (n Nodes) Dead(ctx context.Context) bool {
 	return !slices.ContainsFunc(n, alive)
 }
 
-// misses returns how many requests in a row it left unanswered, and when the last one ever.
+// misses returns how many requests in a row the node left unanswered, and when it last left one unanswered.
 func (b *breaker) misses() (row int, last time.Time) {
 	if b == nil {
 		return 0, time.Time{}
@@ -180,7 +180,7 @@ func (b *breaker) misses() (row int, last time.Time) {
 	return b.row, b.missed
 }
 
-// late returns a channel that receives when the time is over, if the nodes are watched.
+// late returns a channel that receives after a duration if the nodes are watched, else nil.
 func (n Nodes) late(after time.Duration) <-chan time.Time {
 	if len(n) == 0 || breakerOf(n[0]) == nil || breakerOf(n[0]).after == nil {
 		return nil
@@ -203,7 +203,7 @@ func (n Nodes) closed() []bool {
 	return closed
 }
 
-// inOrder returns the nodes with closed breakers, by their last miss, and nodes without any in configured order.
+// inOrder returns the nodes with closed breakers, the oldest miss first. Nodes without any come first, in their order.
 func (n Nodes) inOrder() Nodes {
 	var order Nodes
 	for i, closed := range n.closed() {

@@ -25,7 +25,7 @@ type Call struct {
 	From, To token.Address
 	Value    token.Amount // wei
 	Data     []byte
-	Batch    bool // To must be the batch contract; otherwise ErrCode, or ErrTooLarge
+	Batch    bool // To must have the batch contract's code, else ErrCode; see Node.Estimate
 	ByCall   bool // also execute a transfer: ErrReverted then includes a token that returns false
 	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero: estimate.
 	Within uint64
@@ -90,14 +90,14 @@ type Node interface {
 	// Fees returns the price of gas in the next block.
 	Fees(ctx context.Context) (Market, error)
 
-	// Estimate simulates the call and returns the gas it needs, or ErrReverted. For a batch the
-	// error is an EntryError if the node gives the contract's reason.
+	// Estimate simulates the call and returns the gas it needs, or ErrReverted. For a batch the error is an EntryError
+	// if the node gives the contract's reason.
 	//
-	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and
-	// another error unless the list contract clears every recipient. A transfer's gas also covers
-	// recipients who hold nothing by then (Call.ToNewHolders). A Batch is always ErrCode unless its
-	// address has the code of package disburser, and ErrTooLarge unless it Fits the latest block. A
-	// call that passes Within its gas needs that much; any other call is estimated.
+	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and another error unless the
+	// list contract clears every recipient. A transfer's gas also covers recipients who hold nothing by then
+	// (Call.ToNewHolders). A Batch is always ErrCode unless its address has the code of package disburser, and
+	// ErrTooLarge unless it Fits the latest block. A call that passes Within its gas returns Within; any other call is
+	// estimated.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

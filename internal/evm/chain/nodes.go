@@ -32,11 +32,11 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 type View struct {
 	Node Node
 	Account
-	blocks *blockHashes // of the node, in the round of the heads; nil: each question is asked
-	name   string       // by its position; empty: Node's
+	blocks *blockHashes // of the node, in the round of the heads; nil: no cache
+	name   string       // unlike any other node's; empty: Node.String
 }
 
-// Name names the view's node: its host, and its place in the list where an earlier node has that.
+// Name returns the node's host, with its place in the list if an earlier node has the same host.
 func (v View) Name() string { return cmp.Or(v.name, v.Node.String()) }
 
 // Views has the view of each node that answered, in configured order.
@@ -48,8 +48,8 @@ type Block struct {
 	Hash   Hash
 }
 
-// Heads are the ends of the nodes' chains, each from its own node. Receipts of all its views share the
-// block hashes that a node has given: use a Heads for one round only.
+// Heads are the ends of the nodes' chains, each from its own node. Its views share a cache of each node's block hashes:
+// use a Heads for one round only.
 type Heads struct {
 	nodes  Nodes
 	heads  []Head
@@ -110,7 +110,7 @@ func (h Heads) Silent() (names []string, ok bool) {
 	return names, ok
 }
 
-// Late returns views of no wallet of the nodes that are later than enough others by far.
+// Late returns the nodes that are much later than enough others, as views of no wallet.
 func (h Heads) Late() (views Views) {
 	for i, node := range h.nodes {
 		if h.isLate(i) {
@@ -205,7 +205,7 @@ type Mined struct {
 	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is the receipt on which most nodes agree. Its fee is nil unless all give the same: it delays nothing.
+// An Agreement is the receipt that most nodes have. Its fee is nil unless all give the same: fees delay nothing.
 type Agreement struct {
 	Receipt
 	By      Views  // nodes that call its block final and still have that block
@@ -215,8 +215,8 @@ type Agreement struct {
 
 // Decide reports whether enough nodes agree on a receipt to end a payment with verdict v. A moved amount, or a nonce
 // used up by a no-op, needs more than half of the nodes that are not silent, and at least two where three or more are
-// configured. If a node contradicts it, it needs more than half of the configured nodes, on two hosts. An amount that
-// has not moved needs all nodes, because the merchant then pays again: nodes have served receipts without their logs
+// configured. A contradicted receipt needs more than half of the configured nodes, on two hosts. An amount that has not
+// moved needs all nodes, because the merchant then pays again: nodes have served receipts without their logs
 // (erigontech/erigon#19406) and with a wrong status (cosmos/ethermint#282). A single configured node decides alone.
 func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
 	switch {
@@ -230,14 +230,14 @@ func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
 	return enough(len(a.By), len(n), silent)
 }
 
-// Receipts asks every node for the receipts of hashes and compares them. A node differs if it has
-// another block at the receipt's height, or has the block and no receipt of the transaction, or one
-// with another status, another use of gas or other logs. A node that lags or does not answer does
-// not differ, and does not count. An error means that no node answered.
+// Receipts queries every node for the receipts of hashes, and compares them. A node differs if it has another block at
+// the receipt's height, or has the block and no receipt of the transaction, or one with another status, another use of
+// gas or other logs. A node that lags or does not answer does not differ, and does not count. An error means that no
+// node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes) })
-	final := map[uint64]struct{}{} // the numbers of their blocks
+	final := map[uint64]struct{}{} // the numbers of blocks with final receipts
 	for _, t := range testimonies {
 		for _, h := range hashes {
 			if _, ok := t.receipts[h]; ok {
@@ -257,7 +257,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	numbers := slices.Sorted(maps.Keys(final))
 	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
 		hashes, err := v[i].blocks.of(ctx, node, numbers)
-		if t := testimonies[i]; t.blocks != nil { // else it was not asked for receipts, and says nothing
+		if t := testimonies[i]; t.blocks != nil { // nil: it gave no testimony
 			for j := range hashes {
 				t.blocks[numbers[j]] = hashes[j]
 			}
@@ -283,7 +283,7 @@ type testimony struct {
 	View
 	whole    bool // it answered for each of them
 	receipts map[Hash]Receipt
-	blocks   map[uint64]Hash // its canonical blocks; zero where it has none
+	blocks   map[uint64]Hash // hashes by number on its canonical chain; zero: no such block
 }
 
 // final returns the node's receipt, and true if its block is final there.
@@ -369,9 +369,9 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all queries every node at once and returns the answers in order. Of three or more, it waits for
-// more than half, and for the others only their share of time. A node whose circuit breaker is open
-// answers ErrOpen. Once ctx has ended, no node is queried. Errors name the nodes.
+// all queries every node at once and returns the answers in order. Of three or more, it waits for more than half, and
+// then only share for the others. A node whose circuit breaker is open answers ErrOpen. Once ctx has ended, no node is
+// queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	wanted := len(nodes)
 	if wanted > 2 {
@@ -384,8 +384,8 @@ func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T,
 // patience for the others: of three or more, the fastest must not decide alone.
 func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
 
-// gather is all. Once so many nodes have answered well, it waits only so long for the others; their
-// error is then errLate, and their answers are dropped.
+// gather is all with other bounds: once wanted nodes have answered well, it waits only wait for the others. Their error
+// is then errLate, and their answers are dropped.
 func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Duration, ask func(i int, node Node) (T, error)) ([]T,
 	[]error) {
 	type answer struct {

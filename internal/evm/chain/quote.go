@@ -41,8 +41,8 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
-// node answers, it returns the last agreed prices. If of three or more nodes at most two answer, and do not agree, the
-// higher tip counts, up to twice the last agreed one, or up to the base fee: twice the last block's own price.
+// node answers, it returns the last agreed prices. If at most two of three or more nodes answer, and do not agree, the
+// higher tip counts, up to twice the last agreed one, or else up to the base fee: gas then costs at most twice that.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,7 +103,7 @@ func near(said []token.Amount, price token.Amount, factor uint64) (all []token.A
 	return all
 }
 
-// median returns the middle one of at least one amount.
+// median returns the middle amount; of two middle ones, the larger or the smaller.
 func median(amounts []token.Amount, larger bool) token.Amount {
 	sorted := slices.SortedFunc(slices.Values(amounts), token.Amount.Cmp)
 	if larger {

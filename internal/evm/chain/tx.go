@@ -23,7 +23,7 @@ type Tx struct {
 	GasUnit GasUnit      // how its gas is paid; not signed
 }
 
-// Takes returns how much of the token and of ether an amount of the token and the transaction's Cost take.
+// Takes returns the token and the ether that an amount of the token and the transaction's Cost take from a wallet.
 func (tx Tx) Takes(amount token.Amount) (coin, gas token.Amount) {
 	return tx.GasUnit.Takes(amount, tx.Cost())
 }
@@ -60,9 +60,9 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return slices.Concat(transferSelector[:], recipient[:], units[:])
 }
 
-// ToNewHolders returns the call with recipients that hold nothing of the token: a transfer's recipient, or every
-// tenth recipient of a batch. n is their number. Making a balance non-zero costs more gas than changing it, so the
-// call needs this much if so many recipients spend their last coin before the block. Other calls are unchanged.
+// ToNewHolders returns the call with n recipients replaced by accounts that hold nothing of the token: a transfer's
+// recipient, or every tenth of a batch. Making a balance non-zero costs more gas than changing it, so the call needs
+// this much if so many recipients spend their last coin before the block. Other calls are unchanged.
 func (c Call) ToNewHolders() (other Call, n uint64) {
 	nobody := func(to token.Address) token.Address { // nobody owns the hash of an address
 		h := sha256.Sum256(to[:])

@@ -8,8 +8,8 @@ import (
 
 type yieldingKey struct{}
 
-// Yielding returns a context whose calls let others go first where a node limits its rate, and a
-// function that returns the longest wait of one of them for such a node.
+// Yielding returns a context whose calls let others go first where a node limits its rate, and a function that returns
+// the longest time that one of these calls has waited for such a node.
 func Yielding(ctx context.Context) (context.Context, func() time.Duration) {
 	longest := new(atomic.Int64)
 	return context.WithValue(ctx, yieldingKey{}, longest), func() time.Duration { return time.Duration(longest.Load()) }
