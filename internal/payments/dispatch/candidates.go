@@ -26,9 +26,9 @@ const (
 // errMore reports wallets that were not tried.
 var errMore = fmt.Errorf("%w: other wallets may be able to pay", ErrUnavailable)
 
-// candidates returns the wallets to try for a need, apart from tried: first those whose records can
-// pay. It leaves out those whose records have too little of the token, and returns their refusals, and those of others. If
-// no record that this process has read can pay, or one that could was refused, it reads them all.
+// candidates returns the wallets to try for a need, apart from tried: first those whose records can pay. It leaves out
+// other merchants' wallets, and wallets whose record has too little of the token; it returns the refusals of the
+// latter. It reads all records if none that it knows can pay, or after a try has failed.
 func (d sending) candidates(ctx context.Context, wallets wallet.Registry, need wallet.Need,
 	tried []token.Address) (ids []wallet.ID, refusals []error) {
 	for _, id := range d.pool.Choose(d.ChainID, wallets.Paying(d.owner), need.Amount, d.Now()) {
@@ -76,6 +76,6 @@ func (d sending) survey(ctx context.Context, ids []wallet.ID) {
 	}
 	_ = reads.Wait() // no read returns an error
 	d.mu.Lock()
-	d.surveyed = began // now: until then a request at the same time may know old records only
+	d.surveyed = began // only now, so that no concurrent request relies on older records
 	d.mu.Unlock()
 }

@@ -33,9 +33,9 @@ func (d sending) limitsOf(t Transfer, coin token.Token) []payment.DailyLimit {
 	return []payment.DailyLimit{{Key: "refill/" + d.nameOf(coin), Amount: t.Daily}}
 }
 
-// charge takes p from daily limits, in the UTC day of now, and returns the Charge for refund. The request that
-// creates a payment charges it. A request that takes a payment up charges it only if no handler can still be making
-// it and it holds no nonce. A crash in between may charge it twice, but never skips it.
+// charge counts p towards daily limits, in the UTC day of now, and returns the Charge for refund. The request that
+// creates a payment charges it. A request that takes a payment up charges it only if no handler can still be making it
+// and it holds no nonce. A crash in between may charge it twice, but never skips it.
 func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment.DailyLimit) (store.Charge, error) {
 	if len(limits) == 0 {
 		return store.Charge{}, nil
@@ -48,8 +48,8 @@ func (d sending) charge(ctx context.Context, p payment.Payment, limits []payment
 	return c, err
 }
 
-// refund returns a request's charge to its daily limits. Call it only if no reservation was given or may have been: a
-// reserved payment keeps its charge. A crash before it leaves the day charged with an unpaid amount.
+// refund returns a request's charge to its daily limits. Call it only if certainly no nonce is reserved: a reserved
+// payment keeps its charge. A crash before it leaves the day charged with an unpaid amount.
 func (d sending) refund(ctx context.Context, taken store.Charge) {
 	if len(taken.Limits) == 0 {
 		return

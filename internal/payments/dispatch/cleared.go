@@ -11,8 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// uncleared returns the other rails of which these tables may lack payments (store.Rules.Uncleared). While a chain has no
-// rail, it is an error.
+// uncleared returns the other rails of which these tables may lack payments (store.Rules.Uncleared). It returns an
+// error while a chain has nodes and no rail.
 func (d *Dispatcher) uncleared(ctx context.Context) ([]store.Rail, error) {
 	if d.rails == nil || d.Ephemeral {
 		return nil, nil
@@ -24,8 +24,8 @@ func (d *Dispatcher) uncleared(ctx context.Context) ([]store.Rail, error) {
 	return all.Uncleared(ctx, d.Store, d.Coin(), d.Now())
 }
 
-// othersCleared returns an error unless every other rail is cleared: a run of check-receipts has noted it, or else this
-// process compares.
+// othersCleared returns an error unless every other rail is cleared: by a run of check-receipts, or else by comparing
+// it here.
 func (d sending) othersCleared(ctx context.Context) error {
 	others, err := d.others(ctx)
 	uncleared, unread := d.uncleared(ctx)
@@ -49,8 +49,8 @@ func (d sending) othersCleared(ctx context.Context) error {
 	return checks.Wait()
 }
 
-// compareCleared compares every wallet of the rail, also those that have never paid by these tables. Without any that
-// is not retired there is nothing to compare: the tables may have lost them.
+// compareCleared compares every wallet of the rail with its chain, also those that have never paid by these tables. It
+// returns an error if there is none, or all are retired: the tables may have lost the wallets.
 func (d *Dispatcher) compareCleared(ctx context.Context) error {
 	wallets, err := d.Store.Wallets(ctx, d.Coin())
 	nodes, none := d.Nodes.Nodes(ctx)

@@ -32,7 +32,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		}
 	}()
 	var s search
-	var failed error // the last failed commit's
+	var failed error // of the last commit that failed
 	compared, revision := false, p.Revision
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
@@ -69,7 +69,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		default:
 			d.pool.Observe(w)
 			s.refused(p.Wallet, err)
-			round-- // the search bounds these
+			round-- // the search bounds these rounds
 			if p, err = d.reassign(ctx, p, &s); errors.Is(err, errNoWallet) {
 				return d.giveUp(ctx, p, s.refusals)
 			}
@@ -85,7 +85,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 func (d sending) makeAt(ctx context.Context, signer wallet.Signer, w wallet.Wallet, p payment.Payment, need wallet.Need,
 	failed *error) (payment.Payment, bool, error) {
 	d.pool.Observe(w)
-	if w.Suspect() { // it reserved the nonce before the tables were restored
+	if w.Suspect() { // its payments may be missing from restored tables
 		return payment.Payment{}, false, ErrWaiting
 	}
 	d.phases.end(phaseReserve)
@@ -109,9 +109,10 @@ func (d sending) makeAt(ctx context.Context, signer wallet.Signer, w wallet.Wall
 }
 
 // reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. It returns the errors of
-// Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the key is out of reach and p holds a nonce, or
-// may: check-receipts then makes the payment. Once the request has expired it reserves nothing: it returns the wallet
-// if p still holds the nonce that takeUp found, ErrDuplicate if it does not, and ErrExpired for any other payment.
+// Store.Reserve. If the key is out of reach, it returns errNoKey, a refusal, or ErrInProgress if p holds a nonce or
+// may: check-receipts then makes the payment. Once the request has expired it reserves nothing. It then returns the
+// wallet if p still holds the nonce that takeUp found, ErrDuplicate if it does not, and ErrExpired for any other
+// payment.
 func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need, held bool) (wallet.Signer, wallet.Wallet, error) {
 	signer, err := d.ready(ctx, p.Wallet)
 	switch {
@@ -157,8 +158,8 @@ func unfinished(err error) error {
 	return errors.Join(ErrInProgress, err)
 }
 
-// reread returns the payment as stored, or ErrKeyReused if it was discarded and its key used for another request since,
-// or used up. A proposal's payment whose release was refused meanwhile is an ErrDuplicate.
+// reread returns the payment as stored. It returns ErrKeyReused if the key is used up or was used for another request
+// since, and ErrDuplicate for the payment of a proposal whose release was refused since.
 func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	stored, err := d.Store.Payment(ctx, p.ID)
 	switch {
@@ -170,10 +171,10 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 	return stored, err
 }
 
-// commit signs p at nonce and stores the bytes. It returns the payment as stored afterwards: committed by this
-// request or a faster process, or still prepared and assigned to another wallet; the caller then reserves again. A
-// crash before the write leaves the reservation, and check-receipts commits the payment. A failure that is no other
-// process's progress is logged, and kept in failed.
+// commit signs p at nonce and stores the bytes. It returns the payment as stored afterwards: committed by this request
+// or a faster process, or still prepared and assigned to another wallet; the caller then reserves again. A crash before
+// the write leaves the reservation, and check-receipts commits the payment. It logs any failure but another process's
+// progress, and sets failed.
 func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment,
 	error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
@@ -200,9 +201,9 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 	return d.reread(ctx, p)
 }
 
-// forgo ends need's reservation of nonce for p, which a faster process has committed at another nonce. It returns the
-// wallet's last nonce, and uses up any other: payments with later nonces wait for it. A crash in between leaves a
-// reservation or a pending transaction, which check-receipts finishes.
+// forgo ends need's reservation of nonce for p, which a faster process has committed at another nonce. It gives the
+// nonce back if it is the wallet's last, and else uses it up: payments at later nonces wait for it. A crash in between
+// leaves a reservation or a pending transaction, which check-receipts finishes.
 func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
 	err := store.ErrChanged
 	if n := store.NeedOf(p, need.At); n.Wallet == need.Wallet && n.Amount == need.Amount && n.Gas == need.Gas {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// crowdTime is how long a process refuses a merchant at once, after every wallet has refused it:
-// meanwhile its flood costs no node and no table a request.
+// crowdTime is how long a process refuses a merchant at once, after every wallet has refused it: meanwhile its requests
+// are neither simulated nor stored.
 const crowdTime = time.Second
 
-// crowdSize is the most merchants in a crowd. One more empties it.
+// crowdSize is the most merchants in a crowd. One more empties it first.
 const crowdSize = 1000
 
 // A crowd has the merchants with too many pending payments, and when that was found. The zero value is empty.

@@ -39,7 +39,7 @@ var (
 	ErrNotAfter = errors.New("unusable time of a request")
 	// ErrOtherAsset reports an asset that the key does not pay.
 	ErrOtherAsset = errors.New("the API key pays another asset")
-	// ErrAssetClosed reports an asset of which the operator lets no payment begin.
+	// ErrAssetClosed reports an asset whose new payments the operator has stopped.
 	ErrAssetClosed = errors.New("the asset is closed")
 	// errRail reports a request that was given to the dispatcher of another rail.
 	errRail = errors.New("a request for another rail")
@@ -189,11 +189,11 @@ type sending struct {
 
 	notAfter time.Time // of the request
 	created  bool      // the request has created its payment
-	owner    string    // of the wallets that may pay: the merchant if it has its own
-	release            // zero: of an ordinary request
+	owner    string    // of the wallets that may pay: the merchant, if it has its own
+	release            // zero: not the release of a proposal
 }
 
-// barred returns why r may begin nothing by its time, its key or the settings, or else unready, which is of the nodes.
+// barred returns why r may begin no payment: its time, its key or the settings, else unready, the nodes' error.
 func (d sending) barred(r payment.Request, approved bool, unready error) error {
 	switch {
 	case d.expired():
@@ -264,8 +264,8 @@ func (d sending) begun(ctx context.Context, p payment.Payment, limits []payment.
 	return d.submit(ctx, p, taken, false)
 }
 
-// answerStored answers a request that could not be prepared with its payment, if one is stored,
-// even while no new payment can be made.
+// answerStored answers a request that cannot begin a payment: with the stored payment if there is one, else with
+// refusal.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
 	d.screened(ctx, r, refusal)
 	if r.IdempotencyKey == "" {
@@ -301,7 +301,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		return Result{}, ErrKeyReused
 	case p.State == payment.Proposed:
 		return Result{}, &OpenError{p.ID}
-	case held && d.ends.IsZero(): // its release alone goes on with it
+	case held && d.ends.IsZero(): // only its release continues it
 		return Result{}, ErrDuplicate
 	case p.State != payment.Prepared:
 		return Result{Payment: p, Replayed: true}, nil
@@ -332,7 +332,7 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	}
 	p = p.Adopted(r)
 	err := d.Store.Adopt(ctx, p)
-	if errors.Is(err, store.ErrChanged) { // another request has
+	if errors.Is(err, store.ErrChanged) { // another request was faster
 		if p, err = d.Store.Payment(ctx, p.ID); err == nil {
 			return d.resume(ctx, p, r, p, nil)
 		}
@@ -343,10 +343,10 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	return Result{Payment: p, Replayed: true}, nil
 }
 
-// refuse discards a stored payment that cannot be made, so that its key is not used up; one of a proposal waits again. If the
-// discard is uncertain, the payment is in progress: another request may be making it. A crash
-// before it leaves a payment without a reservation, for which no money moves; the next request
-// under its key takes it up. Without an error, another process has made the payment.
+// refuse discards a stored payment that cannot be made, so that its key is not used up; a proposal's payment waits
+// again. If the outcome is unknown, it returns ErrInProgress: another request may be making the payment. A crash before
+// the discard leaves a payment without a reservation, which the next request under its key takes up. Without an error,
+// another process has made the returned payment.
 func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (payment.Payment, error) {
 	discard := d.Store.Discard
 	if p.Proposal {

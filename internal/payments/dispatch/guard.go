@@ -27,9 +27,9 @@ type SimilarError struct{ TxHash chain.Hash }
 
 func (e *SimilarError) Error() string { return "a similar payment was made: " + e.TxHash.String() }
 
-// guarded judges r by its key's repeat guard. It returns the guard to create the payment id with, and the newest similar
-// payment that may have moved coins, zero if there is none. It discards similar payments that a dead request left
-// without a nonce, so that a crash leaves a guard that names a missing payment.
+// guarded judges r by its key's repeat guard. It returns the guard to create the payment id with, and the newest
+// similar payment that may have moved coins, zero if there is none. It discards similar payments that a dead request
+// left without a nonce. After a crash the guard may name a missing payment, which counts as none.
 func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) (g store.Guard, newest payment.Payment, err error) {
 	if g, err = d.Store.Guard(ctx, r.GuardID(d.ChainID, d.Token.Contract)); err != nil {
 		return g, newest, errors.Join(ErrUnavailable, err)
@@ -53,7 +53,7 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 		case cmp.Or(d.due, d.Now()).Sub(p.CreatedAt) <= r.Key.Guard && p.TxHash != r.DifferentFrom:
 			return g, newest, &SimilarError{p.TxHash}
 		case p.State.Final():
-			g.Payments = []payment.ID{last} // older ones guard for a shorter time
+			g.Payments = []payment.ID{last} // the guard ends sooner for older ones
 		case len(g.Payments) >= store.MaxGuarded:
 			return g, newest, ErrTooMany
 		}
@@ -62,8 +62,8 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 	return g, newest, nil
 }
 
-// giveWay discards a Prepared payment without a nonce that no request can be making any more. For any other, and for one
-// that a proposal holds, it returns ErrSimilarPending.
+// giveWay discards a Prepared payment without a nonce that no request can be making any more. It returns
+// ErrSimilarPending for any other payment, and for one that a proposal holds.
 func (d sending) giveWay(ctx context.Context, p payment.Payment) error {
 	if p.Merchant == "" || d.Now().Sub(p.CreatedAt) < handlerLife { // remit recover, or a request, is making it
 		return ErrSimilarPending

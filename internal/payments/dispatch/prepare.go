@@ -20,7 +20,7 @@ import (
 )
 
 // prepare does everything that can fail before anything is stored: limits, repeat guard, fee quote, simulation, key,
-// wallet. It has no effect but that of guarded.
+// wallet. Its only effect is that guarded may discard similar payments.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (offer payment.Payment, g store.Guard, err error) {
 	wallets, err := d.possible(ctx, r)
 	if err != nil {
@@ -60,13 +60,13 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	return offer, g, err
 }
 
-// possible returns the rail's wallets, or an error unless r may be paid by its form: ErrOwnWallet if a recipient is a
-// wallet of any rail, also a retired one, whose key may be lost or public; or ErrNoBatches.
+// possible returns the rail's wallets. It returns ErrOwnWallet if a recipient is a wallet of any rail, even a retired
+// one, whose key may be lost or public; and ErrNoBatches for a batch if the stack has no contract for them.
 func (d sending) possible(ctx context.Context, r payment.Request) (wallet.Registry, error) {
 	wallets, err := d.registry(ctx, d.registryAge())
 	all := []wallet.Registry{wallets}
 	others, failed := d.others(ctx)
-	for _, o := range others { // of which each remembers its registry
+	for _, o := range others { // each caches its registry
 		registry, unread := o.registry(ctx, o.registryAge())
 		all, failed = append(all, registry), cmp.Or(failed, unread)
 	}
@@ -129,7 +129,7 @@ func (d sending) listed(ctx context.Context, r payment.Request) error {
 	return nil
 }
 
-// assign returns offer with its wallet and its transaction there.
+// assign returns offer with a wallet that can pay it, and its transaction there.
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	var blocked []wallet.ID
 	var tried []token.Address
@@ -157,7 +157,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 		case errors.Is(err, ErrInsufficient): // another may have more
 		case err != nil:
 			return payment.Payment{}, err
-		case keyErr != nil: // of another wallet the key may be at hand
+		case keyErr != nil: // another wallet's key may be in reach
 			err = d.keyless(ctx, w, keyErr)
 		default:
 			d.pool.EndCooldown(w)
@@ -179,8 +179,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off "+
 	"(docs/parameters.md)", ErrUnavailable)
 
-// refusedMemo returns errMemo if the token would make p without the memo from a blocked wallet, and
-// refusal otherwise.
+// refusedMemo returns errMemo if a blocked wallet could pay p without the memo, and refusal otherwise.
 func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment, refusal error) error {
 	if _, err := d.Nodes.Estimate(ctx, p.Call(w.Address, false)); err != nil {
 		return refusal
@@ -278,7 +277,7 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 		some.Entries = p.Entries[:n+1]
 		return !passes(some)
 	})
-	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one alone is a transfer
+	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one entry alone is a transfer
 }
 
 // call returns the call with which w would make p.
@@ -330,7 +329,7 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	if d.Nodes.Account(views).Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	var unknown error // it proves nothing about the token
+	var unknown error // a missing answer proves nothing about the token
 	passes := d.trial(ctx, w, &unknown)
 	toItself := p
 	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)

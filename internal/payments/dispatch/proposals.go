@@ -38,17 +38,17 @@ type Announcer interface {
 type Proposals struct {
 	*Rails
 	Events Announcer
-	// Terms returns a merchant's terms as they are now. Only Run uses it, and Explain, which returns a refusal for
-	// merchants, without a code for one that holds only for now.
+	// Terms returns a merchant's terms as they are now. Explain returns an error as a refusal for merchants, without a
+	// code if the error may pass. Only releases use these two.
 	Terms   func(ctx context.Context, merchant string) (apikey.Terms, error)
 	Explain func(error) proposal.Refusal
 	Most    int // due proposals that a run reads; 0: 10,000
-	Width   int // of them that it looks after at once; 0: 16
+	Width   int // due proposals that a run handles at once; 0: 16
 }
 
-// Propose stores a proposal for r, and takes r's key, or returns the same one as it is stored, with replayed. Errors are
-// those of Send that need no node, ErrKeyReused, ErrInProgress for a key with a half-made payment, store.ErrProposals, and
-// apikey.ErrNotPermitted for a proposal without approval by a key that may not pay.
+// Propose stores a proposal for r, which takes r's key. If the same one is stored, it returns that, with replayed.
+// Errors are those of Send that need no node, ErrKeyReused, ErrInProgress for a key with a half-made payment,
+// store.ErrProposals, and apikey.ErrNotPermitted for a proposal without approval by a key that may not pay.
 func (s *Proposals) Propose(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) (made proposal.Proposal,
 	replayed bool, err error) {
 	if r.NotAfter.Unix()-s.Now().Unix() > int64(MaxNotAfter/time.Second) {
@@ -167,9 +167,9 @@ func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by 
 	return p, err
 }
 
-// Cancel uses a proposal's key up, unless its payment holds a nonce or is signed: then proposal.ErrReleased. While a
-// release may be reserving one, it is proposal.ErrBeginning; handlerLife later it takes back a release without a nonce. A
-// handler that still reserves one then can never commit it: the state and the revision are gone.
+// Cancel uses a proposal's key up. It returns proposal.ErrReleased if the payment holds a nonce or is signed, and
+// proposal.ErrBeginning while a release may be reserving one. After handlerLife it takes back a release without a
+// nonce: a handler that reserves one later can never commit it, as the state and the revision have changed.
 func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (proposal.Proposal, error) {
 	return s.change(ctx, o, id, func(p proposal.Proposal) (to proposal.Proposal, err error) {
 		switch state := p.Payment.State; {
@@ -182,9 +182,9 @@ func (s *Proposals) Cancel(ctx context.Context, o webhook.Owner, id string) (pro
 	})
 }
 
-// unmade returns an error unless an open proposal can end: its begun release holds no nonce, and no handler is making its
-// payment. In restored tables the payment may have been made, or another under its key: there no run of this series has
-// found the wallets abreast, another rail is not cleared, or some wallets are under suspicion.
+// unmade returns an error unless an open proposal can end: its release holds no nonce, and no handler is making its
+// payment. It also returns one while restored tables may lack a payment under its key: until a run of this series has
+// found the wallets abreast, while another rail is not cleared, or while a wallet is under suspicion.
 func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
 	on, err := s.Of(ctx, p.Coin())
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
 	return nil
 }
 
-// change stores the result of do, again whenever another process was faster, and publishes its event.
+// change stores the result of do, and publishes its event. It begins again if another process was faster.
 func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do func(proposal.Proposal) (proposal.Proposal, error)) (
 	proposal.Proposal, error) {
 	for range changes {

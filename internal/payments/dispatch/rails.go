@@ -18,17 +18,17 @@ import (
 
 // A Wiring makes a rail's dispatcher.
 type Wiring struct {
-	// Config returns how payments of a rail are made.
+	// Config returns a rail's configuration.
 	Config func(store.Rail) (stack.Config, error)
 	// Nodes returns the nodes of a rail's chain.
 	Nodes func(stack.Config) chain.Provider
-	// Hints returns a rail's Hinter; nil: that of the parts.
+	// Hints returns a rail's Hinter; nil: use Parts.Hints.
 	Hints func(stack.Config) Hinter
-	// Chains returns the chains that have nodes; nil: those of the rails.
+	// Chains returns the chains that have nodes; nil: the rails' chains.
 	Chains func(context.Context) ([]uint64, error)
 }
 
-// Rails send payments, each by the dispatcher of its rail, which has everything of its own but the store. The first
+// Rails send payments, each by the dispatcher of its rail, which has nodes, hints and a log of its own. The first
 // rail's payments name no asset.
 type Rails struct {
 	Parts
@@ -91,7 +91,7 @@ func (r *Rails) logOf(rules store.Rules, rail store.Rail) *slog.Logger {
 	return r.Log.With("rail", rail.Coin.String())
 }
 
-// all returns the dispatchers of all rails, in their order. After an error they are those that were read last.
+// all returns the dispatchers of all rails, in their order. After an error they are the ones read last.
 func (r *Rails) all(ctx context.Context) ([]*Dispatcher, error) {
 	rules, err := r.rules.Get(ctx, r.Now(), r.read)
 	r.mu.Lock()

@@ -10,14 +10,14 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// Refill moves the stack's refill amount of one asset from the funding wallet to a wallet. Every
-// node must have reported the shortage at or after the block seen. Refill returns once the move is
-// reserved, like Move, or may be under way.
+// Refill moves the stack's refill amount of one asset from the funding wallet to a wallet. Enough nodes must have
+// reported the shortage at or after the block seen. Refill returns once the move is reserved, like Move, or may be
+// under way.
 //
-// A wallet's refills have numbered keys. A number is used only if the refill before it has ended at
-// or before seen: no crash, repetition or concurrent process refills twice, and a failed read
-// refills nothing. A refused refill leaves its number to the next one. ErrDailyLimit means that the
-// day's refills are used up, ErrUnavailable that there is no funding wallet.
+// A wallet's refills have numbered keys. A number is used only if the refill before it has ended at or before seen: no
+// crash, repetition or concurrent process refills twice, and a failed read refills nothing. A refused refill leaves its
+// number to the next one. ErrDailyLimit means that the day's refills are used up, ErrUnavailable that there is no
+// funding wallet.
 func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
 	rules, err := d.ruling(ctx)
 	if err != nil {

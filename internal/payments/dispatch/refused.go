@@ -40,13 +40,13 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 	return errors.Join(errNoKey, err)
 }
 
-// A search is for a wallet that can make a payment.
+// A search looks for a wallet that can make a payment.
 type search struct {
 	tried    []token.Address
 	refusals []error // why each wallet so far cannot
 }
 
-// refused notes why a wallet cannot pay. reassign may have chosen it, or not.
+// refused records why a wallet cannot pay. reassign may have put it into tried already.
 func (s *search) refused(by token.Address, err error) {
 	s.refusals = append(s.refusals, err)
 	if !slices.Contains(s.tried, by) {

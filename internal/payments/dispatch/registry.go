@@ -19,9 +19,9 @@ const (
 	justRead = 2 * time.Second
 )
 
-// registry returns the rail's wallets, read at most within ago; while there are none, just read: a rail that is added
-// pays soon. A process may pay from a draining wallet for RegistryAge more. A retired wallet reserves no nonce, even
-// for a process that still believes it active.
+// registry returns the rail's wallets, read at most within ago. An empty registry counts for justRead only, so that a
+// new rail pays soon. A process may pay from a draining wallet for RegistryAge more. A retired wallet reserves no
+// nonce, even for a process that still believes it active.
 func (d *Dispatcher) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
 	d.mu.Lock()
@@ -43,7 +43,7 @@ func (d *Dispatcher) registry(ctx context.Context, within time.Duration) (wallet
 	return wallets, nil
 }
 
-// registryAge is short for a merchant with its own wallets: an operator may just have assigned one.
+// registryAge is short for a merchant with its own wallets: an operator may have assigned one a moment ago.
 func (d sending) registryAge() time.Duration {
 	if d.owner != "" {
 		return justRead

@@ -17,19 +17,20 @@ import (
 
 // A release holds the terms of a sending that releases a proposal. The zero release is none.
 type release struct {
-	ends    time.Time // nothing is begun then or later
-	due     time.Time // repeat guards look back from there
+	ends    time.Time // no payment is begun at this time or later
+	due     time.Time // repeat guards count back from it
 	explain func(error) proposal.Refusal
 }
 
 const (
-	// releaseRead is the most due proposals that a run reads; releaseWidth how many it looks after at once.
+	// releaseRead is the most due proposals that a run reads; releaseWidth how many it handles at once.
 	releaseRead, releaseWidth = 10_000, 16
 )
 
 // Run releases the due proposals, one of each merchant in turn, and returns how many payments are signed, and how long
-// the oldest proposal has waited for a run. It publishes events and stores ends that were left, until ctx ends. If more
-// are due than a run reads, those that can neither be released nor ended now make room. Two runs at once do no harm.
+// the oldest proposal has waited for a run. It also publishes the events, and stores the ends, that others left undone.
+// It stops when ctx ends. If more are due than it reads, it defers proposals that can neither be released nor ended
+// now. Two runs at once do no harm.
 func (s *Proposals) Run(ctx context.Context) (released int, oldest time.Duration, err error) {
 	most := cmp.Or(s.Most, releaseRead)
 	due, err := s.Store.Due(ctx, s.Now(), most)
@@ -112,14 +113,14 @@ func (s *Proposals) tryRelease(ctx context.Context, p proposal.Proposal) (signed
 		return true, err
 	}
 	if why := s.Explain(err); why.Code != "" && p.Payment.State == payment.Proposed && !errors.Is(err, ErrInProgress) {
-		// If the release was begun, its refusal is stored with its end, and this write finds another proposal.
+		// If the release was begun, its refusal is stored already, and this write finds a changed proposal.
 		err = s.amendUnchanged(ctx, p, p.Refused(why, s.Now()))
 	}
 	return false, err
 }
 
-// Release makes the payment of a proposal that is due, for of, its request. A release that was begun is gone on with. A
-// crash between its steps leaves a payment that is prepared: the next run repeats the release, or a cancel takes it back.
+// Release makes the payment of a due proposal; of is its request. It continues a release that was begun. A crash
+// between its steps leaves a prepared payment: the next run repeats the release, or a cancel takes it back.
 func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment.Request) error {
 	on, err := s.Of(ctx, p.Asset)
 	if err != nil {
@@ -158,8 +159,8 @@ func (s *Proposals) Release(ctx context.Context, p proposal.Proposal, of payment
 	return err
 }
 
-// withdraw has the payment of a refused release wait again, if it is still prepared with p's revision; otherwise
-// store.ErrChanged. It never frees the key.
+// withdraw lets the proposal of a refused release wait again, if its payment is still prepared with p's revision;
+// otherwise it returns store.ErrChanged. It never frees the key.
 func (d sending) withdraw(ctx context.Context, p payment.Payment, refusal error) error {
 	held, err := d.Store.Proposal(ctx, p.ID)
 	switch {

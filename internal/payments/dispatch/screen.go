@@ -56,8 +56,8 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	return ruling{d.Rules(rail.Settings), all.Denied}, err
 }
 
-// strange returns an error if a chain has nodes and no rail: the tables may have been restored to before it was added.
-// The rails are read again then, as the rail is stored before its nodes.
+// strange returns an error if a chain has nodes and no rail: the tables may have been restored to a time before the
+// rail. It reads the rails again first, since a new rail is stored before its nodes.
 func (d *Dispatcher) strange(ctx context.Context, all store.Rules) error {
 	if d.rails == nil || d.rails.Chains == nil {
 		return nil
@@ -73,9 +73,9 @@ func (d *Dispatcher) strange(ctx context.Context, all store.Rules) error {
 	return err
 }
 
-// begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the
-// sending has the reason in refused. While no node answers it refuses at once, so that requests of
-// other rails find room.
+// begin returns a sending with the current rules and nodes, or the nodes' error. Without rules, the sending has the
+// reason in refused. With several rails it refuses at once while no node answers, so that requests of other rails find
+// room.
 func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	rules, refused := d.ruling(ctx)
 	nodes, err := d.Nodes.Nodes(ctx)
@@ -88,7 +88,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
 }
 
-// allowed returns errScreened for the first entry on the operator's deny list.
+// allowed returns errScreened for an entry on the deny list, and ErrRecipient for the account that collects gas fees.
 func (d sending) allowed(entries ...payment.Entry) error {
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool {
 		_, denied := slices.BinarySearchFunc(d.denied, e.To, func(d store.Denial, to token.Address) int { return bytes.Compare(d.To[:], to[:]) })

@@ -18,7 +18,7 @@ import (
 // startupCheck passes once in a process's life, before its first reservation. It compares every wallet with the chain.
 // It refuses all payments while the chain is ahead of any wallet: another program uses a key, or the tables were
 // restored and a payment could be made again. The next call skips wallets that were compared. Two concurrent requests
-// may both do it; neither waits for the other. A crash leaves no payment.
+// may both do it; neither waits for the other. A crash leaves no reservation.
 func (d sending) startupCheck(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil
@@ -95,8 +95,8 @@ func (d sending) compare(ctx context.Context, r wallet.Registration) error {
 	return err
 }
 
-// recheck returns the wallet's record, which was w before the nodes answered: others may have reserved since. It is
-// ErrBehind if more transactions are mined than it has given nonces to.
+// recheck returns the wallet's record; w is the record from before the nodes answered, and others may have reserved
+// since. It returns ErrBehind if more transactions are mined than the record has given out nonces.
 func (d sending) recheck(ctx context.Context, r wallet.Registration, views chain.Views,
 	w wallet.Wallet) (wallet.Wallet, error) {
 	count, _ := d.Nodes.Ahead(ctx, d.Log, views, r.Address, w.NextNonce)
@@ -127,8 +127,8 @@ var errAlone = fmt.Errorf("%w: one node of three alone does not tell what a wall
 
 // open creates the records of new wallets. If one of them has paid before, or may have, it returns an error, and opens
 // none: the tables may have lost its record and its payments. A wallet that waits for another program's transaction, or
-// for more nodes, does not stop the others: without a record it gives out no nonce, and it is in cooldown. With all, it
-// is an error.
+// for more nodes, does not stop the others: without a record it gives out no nonce, and it is in cooldown. If all is
+// true, it is an error too.
 func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) error {
 	suspicion, unknown := d.suspicion(ctx)
 	var mu sync.Mutex

@@ -11,12 +11,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as stored, with the
-// charge. It reports whether the payment holds a nonce: such a payment is neither judged nor charged, and may be made
-// at that nonce only. Another one is made only if this request could begin it now: its recipient is on no list, every
-// list answers, and it is within today's limits. It is stored as offer if the settings have changed. While another
-// handler may be making it, takeUp waits, and neither refuses, changes nor charges it. A crash leaves the payment as
-// it was or as offer, and maybe charged.
+// takeUp decides about a Prepared payment of an earlier request, charges it, and returns it as stored, with the charge.
+// It reports whether the payment holds a nonce: such a payment is neither judged nor charged, and may be made at that
+// nonce only. A payment without a nonce is made only if this request could begin it now: its recipient is on no list,
+// every list answers, and it is within today's limits. If the settings have changed, it is stored as offer. While
+// another handler may be making it, takeUp waits, and does not refuse, change or charge it. A crash leaves the payment
+// as it was or as offer, and maybe charged.
 func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment,
 	refusal error) (payment.Payment, store.Charge, bool, error) {
 	failed := func(err error) (payment.Payment, store.Charge, bool, error) {
@@ -72,8 +72,8 @@ func (d sending) stale(p, offer payment.Payment) bool {
 // errStale reports a stored payment that would be paid through another contract now.
 var errStale = fmt.Errorf("%w: the payment was stored for another batch contract", ErrUnavailable)
 
-// renew stores how p would be begun now, if no other process has changed it. Its contract
-// cannot be changed: a payment of another one is given up.
+// renew stores p as it would be begun now, unless another process has changed it. Its batch contract cannot change: a
+// payment for another contract is given up.
 func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.Payment, error) {
 	if p.BatchContract != offer.BatchContract {
 		return d.refuse(ctx, p, errStale)

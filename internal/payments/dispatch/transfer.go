@@ -23,7 +23,7 @@ type Transfer struct {
 	Ether    bool         // of ether, in wei; else of the rail's token
 	Amount   token.Amount // zero: everything spendable, less feeRoom; with Call nothing
 	Call     []byte       // call data for the contract To, sent with the ether; nil: a transfer
-	Why      string       // shown in books
+	Why      string       // the payment's reference
 	Daily    token.Amount // the day's limit (UTC) of all transfers of this asset with a Daily; zero: none
 }
 
@@ -54,7 +54,8 @@ func (d *Dispatcher) request(t Transfer, coin token.Token) payment.Request {
 	return r
 }
 
-// nameOf names a coin of the rail: another rail may have the account on another chain, and its token the symbol.
+// nameOf names a coin of the rail. A further rail's coin has the rail in its name: two chains may share the wallet's
+// account and a token's symbol.
 func (d *Dispatcher) nameOf(coin token.Token) string {
 	if d.Further {
 		return d.Coin().String() + "/" + coin.Symbol
@@ -76,7 +77,7 @@ func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, err
 	return d.moving(ctx).move(ctx, t)
 }
 
-// moving is begin; a stored payment answers also without nodes.
+// moving is begin, but keeps an error of the nodes in refused: a stored payment is answered without nodes.
 func (d *Dispatcher) moving(ctx context.Context) sending {
 	s, err := d.begin(ctx)
 	s.refused = cmp.Or(err, s.refused)

@@ -19,8 +19,8 @@ type worstCase struct {
 	mu    sync.Mutex
 	gas   uint64
 	known time.Time // when gas was estimated
-	tried time.Time // when somebody last began to
-	used  time.Time // when it was last asked for
+	tried time.Time // when an estimate last began
+	used  time.Time // when take was last called
 }
 
 // take returns the gas within which to execute a transfer, or zero to estimate it. due tells one caller to estimate
