@@ -25,7 +25,7 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 		return err
 	}
 	if node.Leaf() {
-		fmt.Fprintf(ctx.Stdout, "\nExample:\n  remit %s %s\n", node.Path(), node.Tag.Get("example"))
+		fmt.Fprintln(ctx.Stdout, "\nExample:\n  remit", strings.TrimSpace(node.Path()+" "+node.Tag.Get("example")))
 	}
 	return nil
 }
@@ -37,11 +37,7 @@ func complete(w io.Writer, node *kong.Node, line string) {
 	if len(words) > 0 && !strings.HasSuffix(line, " ") {
 		last, words = words[len(words)-1], words[:len(words)-1]
 	}
-	for _, word := range words {
-		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {
-			node = node.Children[i]
-		}
-	}
+	node = below(node, words)
 	var candidates []string
 	for _, child := range node.Children {
 		candidates = append(candidates, child.Name)
@@ -58,14 +54,41 @@ func complete(w io.Writer, node *kong.Node, line string) {
 	}
 }
 
+// below returns the command that the words name, skipping words that name none.
+func below(node *kong.Node, words []string) *kong.Node {
+	for _, word := range words {
+		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {
+			node = node.Children[i]
+		}
+	}
+	return node
+}
+
+// spelled returns the flags for remit version and remit help COMMAND, and for a command that lacks the next word.
+func spelled(root *kong.Node, args []string) []string {
+	named := below(root, args)
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(args[1:], "--help")
+	case !named.Leaf() && (len(args) == 0 || args[len(args)-1] == named.Name):
+		return append(args, "--help")
+	case len(args) == 1 && args[0] == "version":
+		return []string{"--version"}
+	}
+	return args
+}
+
 // goWords are Go's errors of a flag's value, and our words for them.
 var goWords = [...]struct {
 	gos  *regexp.Regexp
 	ours string
 }{
+	{regexp.MustCompile(`parsing time "(.*?)" as "2006-01-02T.*`), `"$1" is no time; write it as 2026-01-31T09:00:00Z`},
 	{regexp.MustCompile(`parsing time "(.*?)" as .*`), `"$1" is no date; write it as 2026-01-31`},
 	{regexp.MustCompile(`expected duration but got "(.*?)".*`), `"$1" is no duration; write it as 90s, 15m or 24h`},
-	{regexp.MustCompile(`expected a valid \d+ bit u?int but got "(.*?)".*`), `"$1" is no whole number in range; use digits`},
+	{regexp.MustCompile(`expected a valid .*int but got "(.*?)".*`), `"$1" is no whole number in range; use digits`},
+	{regexp.MustCompile(`invalid address$`), `invalid address; an address is 0x and 40 hex digits`},
+	{regexp.MustCompile(`^missing flags: --key=STRING$`), `$0; set REMIT_API_KEY, or add --key`},
 	{regexp.MustCompile(`stat (.*): no such file or directory`), `there is no file $1; correct the path`},
 }
 

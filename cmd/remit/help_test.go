@@ -79,7 +79,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestVersionAndHelp: words do the same as flags.
+// TestVersionAndHelp: words do the same as flags, and a command that lacks one gets the list of them.
 func TestVersionAndHelp(t *testing.T) {
 	version = "v0.1.0"
 	for line, want := range map[string]string{
@@ -87,12 +87,17 @@ func TestVersionAndHelp(t *testing.T) {
 		"version":     "remit v0.1.0\n",
 		"help":        "Usage: remit <command>,",
 		"help wallet": "Usage: remit wallet <command>",
+		"":            "Usage: remit <command>,",
+		"wallet":      "Usage: remit wallet <command>",
+		"walet":       `unexpected argument walet, did you mean "wallet"?`,
+		"pay main.go": "missing flags: --key=STRING; set REMIT_API_KEY, or add --key",
 	} {
 		var b bytes.Buffer
 		parser := newParser(&commands{}, kong.Writers(&b, &b), kong.Exit(func(int) { panic(true) }))
 		func() {
 			defer func() { _ = recover() }()
-			_, _ = parser.Parse(spelled(strings.Fields(line)))
+			_, err := parser.Parse(spelled(parser.Model.Node, strings.Fields(line)))
+			b.WriteString(plain(err).Error())
 		}()
 		if !strings.HasPrefix(b.String(), want) {
 			t.Errorf("remit %s prints\n%s", line, &b)

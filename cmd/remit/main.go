@@ -55,7 +55,7 @@ func main() {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
-	parsed, err := parser.Parse(spelled(os.Args[1:]))
+	parsed, err := parser.Parse(spelled(parser.Model.Node, os.Args[1:]))
 	parser.FatalIfErrorf(misread(plain(err)))
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)

@@ -12,14 +12,3 @@ func builtAs() string {
 	}
 	return "remit " + version
 }
-
-// spelled returns the flags for remit version and remit help COMMAND.
-func spelled(args []string) []string {
-	switch {
-	case len(args) > 0 && args[0] == "help":
-		return append(args[1:], "--help")
-	case len(args) == 1 && args[0] == "version":
-		return []string{"--version"}
-	}
-	return args
-}
