@@ -71,8 +71,9 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 		return "", err
 	}
 	if c.Key == "" {
-		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event:\n\n  curl -s %s/send-payment "+
-			`-H 'x-api-key: %s' -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
+		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event:\n\n"+
+			"  curl -s %s/send-payment -H 'x-api-key: %s' \\\n"+
+			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
 			api.URL, api.Key, strings.Repeat("2", 40))
 	}
 	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})

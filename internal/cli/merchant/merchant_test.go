@@ -62,8 +62,8 @@ func TestListen(t *testing.T) {
 	sandbox := must.Get(api.Call(t.Context(), "GET", "/sandbox", ""))(t)
 	failing := regexp.MustCompile(`"address":"(0x[0-9a-fA-F]{40})","behaviour":"revert"`).FindSubmatch(sandbox.Body)
 	for _, test := range []struct{ event, to, want string }{
-		{"payment.confirmed", payee, `confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
-		{"payment.failed", string(failing[1]), `payment\.failed     verified  1000000 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
+		{"payment.confirmed", payee, `confirmed  verified  1 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
+		{"payment.failed", string(failing[1]), `payment\.failed     verified  1 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 	} {
 		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
 		out.Await(t, "Listening at")

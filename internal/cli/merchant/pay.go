@@ -171,9 +171,7 @@ func (p *payout) read(ctx context.Context) error {
 		return err
 	}
 	all, chosen, err := assetsOf(ctx, p.api, p.Asset)
-	if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
-		return fmt.Errorf("%w; use another --key", err)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	p.coin = chosen
@@ -389,8 +387,8 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	for _, r := range p.rows {
 		counts[r.status]++
 	}
-	now := p.of(func(r *payRow) bool { return r.before == "" && r.hash != "" })
-	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" })
+	now := p.of(func(r *payRow) bool { return r.before == "" && r.hash != "" && r.status != "failed" })
+	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" && r.status != "failed" })
 	then := ""
 	if before.rows > 0 {
 		then = "; paid now: " + counted(now.rows, "row") + ", " + p.tokens(now.sum) + "; before: " + before.text(p)

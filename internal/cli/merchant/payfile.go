@@ -165,7 +165,7 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 	have := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, there := column[name]; return !there })
 	if len(have) != 1 {
 		all := slices.SortedFunc(maps.Keys(column), func(a, b string) int { return column[a] - column[b] })
-		return "", fmt.Errorf("name one column %s; found: %s", strings.Join(names, " or "), strings.Join(all, ", "))
+		return "", fmt.Errorf("name one column %s; found: %q", strings.Join(names, " or "), all)
 	}
 	return have[0], nil
 }

@@ -96,8 +96,9 @@ func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 			r.seen = r.seen[max(0, len(r.seen)-seenLimit):]
 		}
 	}
+	amount, _ := remit.FormatUnits(ev.Data.Amount, ev.Data.Decimals) // "" of an event that is no payment's
 	words := []string{
-		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), failure,
+		verdict, again, strings.TrimSpace(amount + " " + ev.Data.Token), failure,
 		ev.Data.Reference, ev.Data.TxHash, id, answer,
 	}
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })

@@ -78,7 +78,8 @@ func (s *smoke) createKey(ctx context.Context) (string, error) {
 	if mode == "live" && !s.Live {
 		return "", errors.New("this key moves real money: add --live if you mean that")
 	}
-	return mode + " mode", nil
+	_, err := s.api.Assets(ctx) // a wrong --key fails here
+	return mode + " mode", err
 }
 
 func (s *smoke) refused(ctx context.Context) (string, error) {
