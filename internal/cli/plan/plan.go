@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/remit-payouts/remit/internal/deployment/chains"
@@ -131,7 +132,7 @@ func (l Load) Gas(n float64) (burnt, tied float64) {
 
 // Command is `remit plan`. It only computes, and needs no stack.
 type Command struct {
-	Rate      float64 `required:"" help:"Payments per second in the busiest minutes."`
+	Rate      float64 `required:"" placeholder:"N" help:"Payments per second in the busiest minutes."`
 	Chain     string  `required:"" help:"ethereum, base, polygon, arc or tempo."`
 	Merchants float64 `default:"1" help:"Merchants that share the rate evenly."`
 	Amount    float64 `default:"100" help:"Whole tokens of an average payment."`
@@ -185,7 +186,8 @@ gas                $%s a month, at %v gwei and $%v each
 // human writes a number with three significant digits, or with all digits before the point, in groups of three.
 func human(v float64) string {
 	if v < 100 {
-		return fmt.Sprintf("%.3g", v)
+		short, _ := strconv.ParseFloat(fmt.Sprintf("%.3g", v), 64)
+		return strconv.FormatFloat(short, 'f', -1, 64)
 	}
 	text := fmt.Sprintf("%.0f", v)
 	for i := len(text) - 3; i > 0; i -= 3 {
