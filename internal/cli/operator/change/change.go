@@ -225,7 +225,7 @@ func (c *Log) Run(ctx context.Context, d *deployed.Deployment) error {
 		rows, text = append(rows, r), text+fmt.Sprintf("%s  %-8s  %s  remit %s\n", r.At, r.Outcome, r.Who, r.Command)
 	}
 	if len(rows) == 0 {
-		text = fmt.Sprintf("no change by an operator in %v; look further back with --since\n", c.Since)
+		text = "no change by an operator in this time; look further back with --since\n"
 	}
 	return d.Show(rows, text)
 }

@@ -2,6 +2,7 @@ package deployed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,14 +17,14 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Show writes v in JSON with --json, and text without.
+// Show writes v in JSON with --json, and without it text, or that there is none.
 func (d *Deployment) Show(v any, text string) error {
 	if d.JSON {
 		enc := json.NewEncoder(Tame(d.Out))
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
 	}
-	_, err := io.WriteString(Tame(d.Out), strings.TrimRight(text, "\n")+"\n")
+	_, err := io.WriteString(Tame(d.Out), cmp.Or(strings.TrimRight(text, "\n"), "none")+"\n")
 	return err
 }
 

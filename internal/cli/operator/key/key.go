@@ -88,7 +88,7 @@ type restrictions struct {
 	Asset        string         `help:"The only asset that it pays, eip155:…; empty: any, with amounts the default."`
 	MaxAmount    token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount  token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
-	DailyCount   uint64         `help:"Most payments in a UTC day; 0 for any."`
+	DailyCount   uint64         `placeholder:"N" help:"Most payments in a UTC day; 0 for any."`
 	ApproveAbove token.Amount   `help:"Above it the key pays from approved proposals only; 0 for any amount."`
 	RepeatGuard  time.Duration  `help:"How long it pays an amount to a recipient only once, 1m to 168h; 0: no guard."`
 	Recipients   string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`

@@ -26,7 +26,7 @@ import (
 // Recovering is the command line of `remit recover`.
 type Recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
-	Window uint64          `help:"Nonces that may be signed: at least 128, twice the largest NonceWindow."`
+	Window uint64          `placeholder:"N" help:"Nonces that may be signed: at least 128, and twice NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Show the necessary steps, and change nothing."`
 	Resume bool            `help:"Resume the wallets, if every transfer on every rail belongs to a payment."`
@@ -86,8 +86,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 			return none, fmt.Errorf("%s: %w", on.Name(), err)
 		}
 		if all = append(all, r); r.runs {
-			text += fmt.Sprintf("From each of %s, up to %d transactions that move nothing use up the nonces that "+
-				"lost transactions may have. ", on.Name(), r.Window)
+			text += fmt.Sprintf("From each wallet of %s, up to %d transactions that move nothing use up the nonces "+
+				"that lost transactions may have.\n", on.Name(), r.Window)
 		}
 	}
 	if c.DryRun {
@@ -95,7 +95,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("Every wallet of stack %s is paused. %sPayments that only the chain has are put "+
+		Consequences: fmt.Sprintf("Every wallet of stack %s is paused.\n%sPayments that only the chain has are put "+
 			"into the tables. remit recover --dry-run counts them.", d.Stack, text),
 		Apply: func(ctx context.Context) (change.Answer, error) { return c.run(ctx, all) },
 	}, nil

@@ -144,7 +144,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 			text += "\n"
 		}
 	}
-	text += "Requests that come 30 seconds later are judged by them."
+	text += "They apply to requests from 30 seconds later."
 	return change.Change{Consequences: text, Apply: w.apply}, nil
 }
 
