@@ -39,7 +39,7 @@ func listenError(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)
 	}
-	return fmt.Errorf("%s: %w", flag, err)
+	return fmt.Errorf("%s: %w; use an address such as 127.0.0.1:8080", flag, err)
 }
 
 // Chain is `remit chain`.
@@ -85,7 +85,7 @@ func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	wei, _ := token.Units(c.Ether).Times(1_000_000_000_000_000_000) // below 2^124
 	tokens, _ := token.Units(c.Token).Times(1_000_000)              // the test token has 6 decimals
 	if err := devnet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
-		return err
+		return fmt.Errorf("%w; pass the --rpc of a running remit local or remit chain serve", err)
 	}
 	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
 	return err

@@ -151,18 +151,20 @@ func TestFlagsThatContradict(t *testing.T) {
 	})
 }
 
-// TestTakenPorts: the errors name the address and the flag.
+// TestTakenPorts: the errors name the address and the flag, also of a database that does not run.
 func TestTakenPorts(t *testing.T) {
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
 	at := taken.Addr().String()
 	const free = "; stop the other remit, or use a free port with "
 	for want, flags := range map[string][]string{
-		at + ": bind: address already in use" + free + "--listen 127.0.0.1:0": {"--listen", at},
-		free + "--chain-listen 127.0.0.1:0":                                   {"--listen", "127.0.0.1:0", "--chain-listen", at},
-		"--listen: listen tcp: address 80: missing port in address":           {"--listen", "80"},
-		"--chain-listen: starting the chain: listen tcp: address 80: missing port in address": {
+		at + ": bind: address already in use" + free + "--listen 127.0.0.1:0":        {"--listen", at},
+		free + "--chain-listen 127.0.0.1:0":                                          {"--listen", "127.0.0.1:0", "--chain-listen", at},
+		"address 80: missing port in address; use an address such as 127.0.0.1:8080": {"--listen", "80"},
+		"chain: listen tcp: address 80: missing port in address; use an address such as 127.0.0.1:8080": {
 			"--listen", "127.0.0.1:0", "--chain-listen", "80"},
+		"nothing listens at --dynamodb http://127.0.0.1:1; make dynamodb starts DynamoDB Local on port 8000": {
+			"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--dynamodb", "http://127.0.0.1:1"},
 	} {
 		var command local.Command
 		err := errors.Join(localtest.Parse(&command, flags...), command.Run(t.Context(), io.Discard))

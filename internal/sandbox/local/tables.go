@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -54,7 +55,9 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 	if err == nil {
 		err = schema.Create(ctx, db, localTables)
 	}
-	if err != nil {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("nothing listens at --dynamodb %s; make dynamodb starts DynamoDB Local on port 8000", url)
+	} else if err != nil {
 		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
 	}
 	return &tables{
