@@ -80,4 +80,4 @@ for (const file of readdirSync(ORDERS).filter((file) => file.endsWith(".json")))
   const order = load(file.slice(0, -".json".length));
   if (order.status === "ordered") void pay(order);
 }
-app.listen(Number(PORT), "127.0.0.1");
+app.listen(Number(PORT), "127.0.0.1", () => console.log(`POST http://localhost:${PORT}/orders`));

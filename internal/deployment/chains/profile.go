@@ -21,7 +21,7 @@ type Profile struct {
 	Name             string // "" for a chain that has no profile
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // the usual time between two blocks
-	FeeLimit         uint64        // gwei per gas
+	FeeLimit         uint64        // gwei per gas; nodes suggest the tip (package ethrpc)
 	// Payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md).
 	Window uint64
 	pricing
