@@ -92,7 +92,7 @@ func Plain(err error) string {
 			why = "the connection to " + at + " broke: " + cause.Error()
 		}
 		if unknown, is := errors.AsType[*net.DNSError](lost); is {
-			why = "nobody knows the name " + unknown.Name + "; correct the URL"
+			why = "nobody knows the name " + unknown.Name + "; check the URL (or AWS region) and the network"
 		} else if errors.Is(lost, syscall.ECONNREFUSED) {
 			why = "nothing listens at " + at
 		} else if late, is := errors.AsType[net.Error](lost); is && late.Timeout() {
@@ -103,9 +103,10 @@ func Plain(err error) string {
 	return plainWords.Replace(text)
 }
 
-// plainWords has Go's words for the ends of a context.
+// plainWords has Go's words for the ends of a context, and AWS's for a request without an answer.
 var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "",
-	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time")
+	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time",
+	"https response error StatusCode: 0, RequestID: , request send failed, ", "")
 
 // usable reports whether a program can send requests to a URL.
 func usable(at string) bool {
