@@ -268,7 +268,7 @@ func (t *tally) end(all bool, noRace string) error {
 		}
 	}
 	switch {
-	case !all:
+	case !all && count > 0:
 		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages with goroutines with the race "+
 			"detector. It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
 	case noRace != "":
