@@ -39,7 +39,7 @@ func (r runner) run(ctx context.Context, hint bool) error {
 		if a.ChainID == 0 { // its configuration cannot be read
 			continue
 		}
-		runreport.Add(r.meter, a.Report, runreport.OfRail(a.Config, a.Rail))
+		runreport.Add(r.meter, a)
 		if nodes, err := r.nodes.Of(a.Config).Nodes(ctx); err == nil && !metered[a.ChainID] { // or Run has said so
 			runreport.AddNodes(r.meter, nodes.Health())
 			metered[a.ChainID] = true

@@ -70,7 +70,7 @@ var rings = map[string]func(*emf.Meter){
 // ran meters a run of check-receipts.
 func ran(r settlement.Report) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		runreport.Add(m, r, runreport.Of{Decimals: 6, TokenLow: 100, GasLowGwei: 2_000_000})
+		runreport.Add(m, settlement.Account{Report: r, Config: stack.Config{Token: token.Token{Decimals: 6}, Live: true}})
 	}
 }
 
@@ -190,8 +190,8 @@ func TestEveryAlarmRings(t *testing.T) {
 		}
 		refusals.Reset()
 		if crosses(func(m *emf.Meter) { // a sandbox with a faucet's 20 tokens, and a stack that is well
-			runreport.Add(m, settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}},
-				runreport.OfRail(stack.Config{Token: token.Token{Decimals: 6}}, settings.Rail{}))
+			funds := []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}
+			runreport.Add(m, settlement.Account{Report: settlement.Report{Wallets: funds}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
 			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", 1)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/emf/runreport"
+	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -57,14 +58,14 @@ func everything(t *testing.T) string {
 	t.Helper()
 	m, out := meter()
 	amount := token.Units(1_234_567_890)
-	runreport.Add(m, settlement.Report{
+	runreport.Add(m, settlement.Account{Report: settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Unruled: 1, Suspect: 8, Undecided: 9,
 		Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{1500 * time.Millisecond, time.Second},
 		Spent: []settlement.Spent{{Fee: amount}, {Fee: amount}, {Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12},
 			{Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
-	}, runreport.Of{Asset: "USDC", Decimals: 6, GasLowGwei: 2})
+	}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Slowest: time.Second}, {Node: "c", Silent: true}})
 	for _, name := range strings.Fields("ScheduledRuns OldestProposal RefillsRefused RequestsFailed " + // of the functions
 		"Webhook2xx Webhook3xx Webhook4xx Webhook5xx WebhookNone WebhookDuration " + // of package webhook
@@ -87,7 +88,7 @@ func TestNumbers(t *testing.T) {
 
 func TestNothingHappened(t *testing.T) {
 	m, out := meter()
-	runreport.Add(m, settlement.Report{}, runreport.Of{Decimals: 6})
+	runreport.Add(m, settlement.Account{})
 	runreport.AddNodes(m, []chain.Health{{Node: "a"}})
 	if got := flushed(t, m, out); got != "" {
 		t.Errorf("an idle run wrote %s", got)
