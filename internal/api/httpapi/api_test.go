@@ -91,14 +91,14 @@ func newAPI(t *testing.T) *api {
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
-	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
+	a.keys = &apikey.Registry{Store: keyStore, Mode: apikey.Test, Now: clock, Random: &counter{}}
 	a.book = &recipient.AddressBook{Store: keyStore, Hold: 24 * time.Hour, Now: clock}
 	first := must.Get(a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{}))(t)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
 	a.hooks = &hooks{}
-	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	a.hooks.Registry = &webhook.Registry{Store: memory.NewWebhooks(), URLs: a.hooks, Now: clock, Random: &counter{}}
 	for _, rail := range a.assets {
 		s := settings.Default(settings.Rail{ChainID: rail.ChainID, Token: rail.Token, Network: rail.Network})
 		s.Closed = rail.Closed
@@ -110,7 +110,7 @@ func newAPI(t *testing.T) *api {
 		}, Nodes: func(stack.Config) chain.Provider { return nil }}, dispatch.Parts{Store: a.payments, Book: a.book,
 			Log: slog.New(slog.DiscardHandler), Now: clock, Draw: func(int) int { return 0 }})}
 	a.router = httpapi.NewRouter(&apikey.Authenticator{Keys: keyStore, Mode: apikey.Test}, clock,
-		httpapi.CreateAPIKey(apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), true),
+		httpapi.CreateAPIKey(&apikey.Registry{Store: keyStore, Mode: apikey.Test, Now: clock, Random: &counter{}}, true),
 		httpapi.ListAPIKeys(a.keys),
 		httpapi.GetOwnAPIKey(a.keys, a.payments, clock),
 		httpapi.IssueAPIKey(a.keys, a.hooks, a.readAssets),
@@ -450,7 +450,7 @@ var steps = map[string]func(*api){
 	"broken webhooks":    func(a *api) { a.hooks.refuse = errBroken },
 	"ten webhooks":       func(a *api) { a.hooked(webhook.EndpointLimit) },
 	"webhooks that change all the time": func(a *api) {
-		*a.hooks.Registry = *webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+		*a.hooks.Registry = webhook.Registry{Store: contended{}, URLs: a.hooks, Now: func() time.Time { return epoch }, Random: &counter{}}
 	},
 }
 
@@ -613,7 +613,7 @@ type event struct {
 	data  any
 }
 
-// Announce implements httpapi.Announcer.
+// Announce implements dispatch.Announcer.
 func (h *hooks) Announce(_ context.Context, o webhook.Owner, kind string, _ time.Time, data any) error {
 	if h.refuse == nil {
 		h.events = append(h.events, event{o, kind, data})

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -99,7 +100,7 @@ func (f *form) name(field string) string {
 // ListAPIKeys serves GET /api-keys.
 func ListAPIKeys(keys *apikey.Registry) Endpoint {
 	return endpoint("ListAPIKeys", func(c *call) (answer, error) {
-		return listing(apikey.Key.Public)(keys.List(c.Context(), c.caller.MerchantID))
+		return listing(apikey.Key.Public)(keys.Store.List(c.Context(), c.caller.MerchantID))
 	})
 }
 
@@ -136,19 +137,14 @@ func GetOwnAPIKey(keys *apikey.Registry, days store.DailyLimits, now func() time
 	})
 }
 
-// An Announcer publishes events; *webhook.Publisher is one. Once Announce returned nil the event will be sent.
-type Announcer interface {
-	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
-}
-
-func created(events Announcer) apikey.Announce {
+func created(events dispatch.Announcer) apikey.Announce {
 	return func(ctx context.Context, k apikey.Key) error {
 		return events.Announce(ctx, webhook.Owner{Merchant: k.MerchantID, Mode: string(k.Mode)}, webhook.KeyCreated, k.CreatedAt, k.Public())
 	}
 }
 
 // IssueAPIKey serves POST /api-keys.
-func IssueAPIKey(keys *apikey.Registry, events Announcer, assets Assets) Endpoint {
+func IssueAPIKey(keys *apikey.Registry, events dispatch.Announcer, assets Assets) Endpoint {
 	return action("IssueAPIKey", func(c *call, f *form) (answer, error) {
 		r := apikey.KeyRequest{
 			Label: f.name("label"), Scopes: f.scopes(), Limits: apikey.Grant{Maximum: f.limit("max_amount"),
@@ -226,7 +222,7 @@ func (f *form) count(field string, most uint64) uint64 {
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
-func RotateAPIKey(keys *apikey.Registry, events Announcer) Endpoint {
+func RotateAPIKey(keys *apikey.Registry, events dispatch.Announcer) Endpoint {
 	return action("RotateAPIKey", func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", defaultOverlap, 0, apikey.MaxOverlap)
 		if err := f.err(); err != nil {

@@ -72,7 +72,7 @@ func (a *api) first() payment.Payment {
 }
 
 func (a *api) keyID() string {
-	list, err := a.keys.List(a.Context(), a.merchant)
+	list, err := a.keyStore.List(a.Context(), a.merchant)
 	if err != nil || len(list) == 0 {
 		a.Fatal(list, err)
 	}
@@ -343,7 +343,7 @@ func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 // TestWhatIsNoIDReadsNothing: an id that no key or webhook can have is 404 before any read, since a table may refuse it
 // for a key (DynamoDB takes 1,024 bytes). The endpoints here have no store.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
-	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
+	hooks, keys := &webhook.Registry{Now: time.Now}, &apikey.Registry{Mode: apikey.Test, Now: time.Now}
 	log, tester := &webhook.Log{Now: time.Now}, &webhook.Tester{Now: time.Now}
 	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
 	for path, e := range map[string]httpapi.Endpoint{

@@ -11,11 +11,12 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
 // CreateRecipient serves POST /recipients. The contracts of all assets are refused.
-func CreateRecipient(book *recipient.AddressBook, paid store.History, events Announcer, assets Assets, now func() time.Time) Endpoint {
+func CreateRecipient(book *recipient.AddressBook, paid store.History, events dispatch.Announcer, assets Assets, now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		all, err := assets.read(c.Context())
 		if err != nil {

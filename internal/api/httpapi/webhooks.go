@@ -63,7 +63,7 @@ func CreateWebhook(registry *webhook.Registry) Endpoint {
 // ListWebhooks serves GET /webhooks.
 func ListWebhooks(registry *webhook.Registry) Endpoint {
 	return endpoint("ListWebhooks", func(c *call) (answer, error) {
-		return listing(endpointBodyOf)(registry.List(c.Context(), ownerOf(c.caller)))
+		return listing(endpointBodyOf)(registry.Store.Endpoints(c.Context(), ownerOf(c.caller)))
 	})
 }
 

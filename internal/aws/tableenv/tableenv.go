@@ -37,7 +37,7 @@ func (e Env) Webhooks() *dynamo.Webhooks {
 
 // Registry returns the registry of API keys of the mode MODE.
 func (e Env) Registry() *apikey.Registry {
-	return apikey.NewRegistry(e.Keys(), boot.Parse(e.Env, "MODE", apikey.ParseMode), e.Now, rand.Reader)
+	return &apikey.Registry{Store: e.Keys(), Mode: boot.Parse(e.Env, "MODE", apikey.ParseMode), Now: e.Now, Random: rand.Reader}
 }
 
 // Book returns the address books, without a hold.
@@ -47,7 +47,7 @@ func (e Env) Book() *recipient.AddressBook {
 
 // Endpoints returns the registry of the endpoints in a store. urls may be nil for a function that takes no URL.
 func (e Env) Endpoints(in webhook.EndpointStore, urls webhook.Checker) *webhook.Registry {
-	return webhook.NewRegistry(in, urls, e.Now, rand.Reader)
+	return &webhook.Registry{Store: in, URLs: urls, Now: e.Now, Random: rand.Reader}
 }
 
 // Sender returns the client of merchants' endpoints. In live mode it posts to few ports.

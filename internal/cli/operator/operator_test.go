@@ -180,7 +180,7 @@ func (s *stolen) Revoke(ctx context.Context, merchant string, hash apikey.Hash, 
 // TestAThiefsKeysEnd: revoke-all ends every key of a merchant, even one that is made while it runs.
 func TestAThiefsKeysEnd(t *testing.T) {
 	keys := &stolen{APIKeys: new(memory.APIKeys)}
-	registry := apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader)
+	registry := &apikey.Registry{Store: keys, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}
 	made := must.Get(registry.Create(t.Context(), "Acme", apikey.KeyRequest{}))(t)
 	keys.rotate = func() {
 		must.Get(registry.Rotate(t.Context(), made.Key, made.Key.ID, time.Hour, func(context.Context, apikey.Key) error { return nil }))(t)

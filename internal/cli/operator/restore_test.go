@@ -121,7 +121,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 			schema.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}))
 	}
 	damaged, restored := dynamo.NewAPIKeys(dynamotest.Client(t), "ends-before"), dynamo.NewAPIKeys(dynamotest.Client(t), "ends-after")
-	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
+	registry := &apikey.Registry{Store: damaged, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}
 	made := map[string]apikey.Minted{}
 	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
 		m, err := registry.Create(t.Context(), name, apikey.KeyRequest{})
@@ -172,7 +172,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
-	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID,
+	_, err = (&apikey.Registry{Store: restored, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}).Rotate(t.Context(), kept, kept.ID,
 		time.Hour, func(context.Context, apikey.Key) error { return nil })
 	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " +
 		kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||

@@ -78,7 +78,7 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 func TestAsking(t *testing.T) {
 	s, _, _ := stack(t)
 	now := noon
-	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return now }, storetest.Random(5))
+	registry := &apikey.Registry{Store: s, Mode: apikey.Test, Now: func() time.Time { return now }, Random: storetest.Random(5)}
 	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{Life: time.Hour}))(t)
 	who := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test, Hash: m.Key.Hash, Grant: m.Key.Grant}
 	if k, err := registry.Asking(t.Context(), who); err != nil || k != m.Key {

@@ -15,16 +15,10 @@ const MaxOverlap = 7 * 24 * time.Hour
 
 // A Registry creates, lists, rotates and revokes the keys of one stack.
 type Registry struct {
-	store  Store
-	mode   Mode
-	now    func() time.Time
-	random io.Reader
-}
-
-// NewRegistry returns a registry of the keys in store that mints keys of the
-// given mode. random must be a cryptographic source, such as crypto/rand.Reader.
-func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader) *Registry {
-	return &Registry{store, mode, now, random}
+	Store  Store
+	Mode   Mode // of the keys that it mints
+	Now    func() time.Time
+	Random io.Reader // a cryptographic source, such as crypto/rand.Reader
 }
 
 // Create makes a merchant of that name and its first key; the zero KeyRequest asks for a key that may do everything.
@@ -34,23 +28,14 @@ func (r *Registry) Create(ctx context.Context, merchantName string, request KeyR
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
 	}
-	m := r.mint("mer_"+draw(r.random, merchantLen), merchantName)
+	m := r.mint("mer_"+draw(r.Random, merchantLen), merchantName)
 	if err := request.limit(Key{Grant: Full()}, &m.Key); err != nil {
 		return Minted{}, err
 	}
-	if err := r.store.Create(ctx, m.Key); err != nil {
+	if err := r.Store.Create(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("storing %s: %w", m.Key.ID, err)
 	}
 	return m, nil
-}
-
-// List returns the merchant's keys, revoked and expired ones too, newest first.
-func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
-	keys, err := r.store.List(ctx, merchantID)
-	if err != nil {
-		return nil, fmt.Errorf("listing the keys of %s: %w", merchantID, err)
-	}
-	return keys, nil
 }
 
 // An Announce notifies the merchant of a key that is about to be stored. If it fails, the key is not stored.
@@ -59,7 +44,7 @@ type Announce func(ctx context.Context, k Key) error
 // Asking returns the key that p was authenticated with, as it is now: API Gateway remembers a principal for a while,
 // in which its key may have ended. It returns ErrInvalid for a key that has.
 func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
-	return asking(ctx, r.store, p, r.instant())
+	return asking(ctx, r.Store, p, r.instant())
 }
 
 func asking(ctx context.Context, keys Finder, p Principal, now time.Time) (Key, error) {
@@ -82,9 +67,9 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 	if err := request.limit(by, &m.Key); err != nil {
 		return Minted{}, err
 	}
-	keys, err := r.List(ctx, by.MerchantID)
+	keys, err := r.Store.List(ctx, by.MerchantID)
 	if err != nil {
-		return Minted{}, err
+		return Minted{}, fmt.Errorf("listing the keys of %s: %w", by.MerchantID, err)
 	}
 	live := slices.DeleteFunc(keys, func(k Key) bool { return !k.Valid(m.Key.CreatedAt) })
 	if len(live) >= MaxLive {
@@ -93,7 +78,7 @@ func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announ
 	if err := announce(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
 	}
-	if err := r.store.Issue(ctx, m.Key, MaxLive); err != nil {
+	if err := r.Store.Issue(ctx, m.Key, MaxLive); err != nil {
 		return Minted{}, fmt.Errorf("storing %s: %w", m.Key.ID, err)
 	}
 	return m, nil
@@ -120,7 +105,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 	if err := announce(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
 	}
-	if err := r.store.Replace(ctx, by.MerchantID, old.Hash, m.Key.CreatedAt.Add(overlap), m.Key); err != nil {
+	if err := r.Store.Replace(ctx, by.MerchantID, old.Hash, m.Key.CreatedAt.Add(overlap), m.Key); err != nil {
 		return Minted{}, fmt.Errorf("rotating %s: %w", id, err)
 	}
 	return m, nil
@@ -133,7 +118,7 @@ func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k, err = r.store.Revoke(ctx, by.MerchantID, k.Hash, r.instant())
+	k, err = r.Store.Revoke(ctx, by.MerchantID, k.Hash, r.instant())
 	if err != nil {
 		return Key{}, fmt.Errorf("revoking %s: %w", id, err)
 	}
@@ -142,7 +127,7 @@ func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 
 // find returns a key of by's merchant that has no scope that by lacks.
 func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
-	k, err := r.store.Named(ctx, by.MerchantID, id)
+	k, err := r.Store.Named(ctx, by.MerchantID, id)
 	if err != nil {
 		return Key{}, fmt.Errorf("looking for %q of %s: %w", id, by.MerchantID, err)
 	}
@@ -153,12 +138,12 @@ func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
 }
 
 func (r *Registry) mint(merchantID, merchantName string) Minted {
-	s := Mint(r.random, r.mode)
+	s := Mint(r.Random, r.Mode)
 	return Minted{Secret: s, Key: Key{
 		Hash: s.Hash(), ID: s.ID(), MerchantID: merchantID, MerchantName: merchantName,
-		Mode: r.mode, Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: r.instant(),
+		Mode: r.Mode, Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: r.instant(),
 	}}
 }
 
 // instant returns the present in UTC to the microsecond, which every store keeps exactly.
-func (r *Registry) instant() time.Time { return r.now().UTC().Truncate(time.Microsecond) }
+func (r *Registry) instant() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }

@@ -39,7 +39,7 @@ func TestStoreOutage(t *testing.T) {
 			note(registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, silent))
 			note(registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent))
 			note(apikey.Minted{}, must.Err(registry.Revoke(t.Context(), m.Key, m.Key.ID)))
-			note(apikey.Minted{}, must.Err(registry.List(t.Context(), m.Key.MerchantID)))
+			note(apikey.Minted{}, must.Err(registry.Store.List(t.Context(), m.Key.MerchantID)))
 			if lost != want {
 				t.Errorf("%s fails, applied %v: %d calls failed, want %d", method, applied, lost, want)
 			}
@@ -83,7 +83,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	s := &store{calls: map[string]int{}}
 	s.Keys = interpose.Keys{Store: new(memory.APIKeys), Around: s.around}
-	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
+	registry := &apikey.Registry{Store: s, Mode: apikey.Test, Now: func() time.Time { return noon }, Random: storetest.Random(3)}
 	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
 	return s, registry, m
 }

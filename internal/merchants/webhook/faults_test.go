@@ -128,7 +128,7 @@ func TestEveryErrorIsTold(t *testing.T) {
 		s.job, _ = w.pop()
 		do := func(_ context.Context, _ string, b []byte) ([]byte, error) { return b, w.faults.do("KMS", func() {}) }
 		sealed := webhook.Sealed{Store: w.ports, Seal: do, Open: do}
-		w.registry = webhook.NewRegistry(sealed, checker{}, w.now, rand.Reader)
+		w.registry = &webhook.Registry{Store: sealed, URLs: checker{}, Now: w.now, Random: rand.Reader}
 		w.log = &webhook.Log{Store: w.ports, Queue: w, Now: w.now, Random: rand.Reader}
 		w.deliverer = w.delivererOf(sealed, w)
 		w.tester = &webhook.Tester{Store: sealed, Sender: w, Now: w.now, Random: rand.Reader}
@@ -140,7 +140,6 @@ func TestEveryErrorIsTold(t *testing.T) {
 		"Register": func(s stack) error {
 			return must.Err(s.registry.Register(t.Context(), mine, webhook.Registration{URL: hook}))
 		},
-		"List":   func(s stack) error { return must.Err(s.registry.List(t.Context(), mine)) },
 		"Update": func(s stack) error { return must.Err(s.registry.Update(t.Context(), mine, s.e.ID, disable)) },
 		"Delete": func(s stack) error { return s.registry.Delete(t.Context(), mine, s.e.ID) },
 		"RotateSecret": func(s stack) error {
@@ -192,7 +191,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	} {
 		w := newFixture(t)
 		e := w.register(mine, hook)
-		registry := webhook.NewRegistry(w.ports, checker{}, w.now, rand.Reader)
+		registry := &webhook.Registry{Store: w.ports, URLs: checker{}, Now: w.now, Random: rand.Reader}
 		w.faults.plan = func(n int, name string) fault {
 			if name == "SaveEndpoint" && n < 2 {
 				must.OK(t, test.other(w, e))

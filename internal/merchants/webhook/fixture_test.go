@@ -80,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 		meter: &meter{}, answers: map[string][]webhook.Answer{},
 	}
 	w.ports = interpose.Webhooks{Store: w.store, Around: w.faults.around}
-	w.registry = webhook.NewRegistry(w.store, checker{}, w.now, rand.Reader)
+	w.registry = &webhook.Registry{Store: w.store, URLs: checker{}, Now: w.now, Random: rand.Reader}
 	w.log = &webhook.Log{Store: w.store, Queue: w, Now: w.now, Random: rand.Reader}
 	w.publisher = &webhook.Publisher{Store: w.ports, Queue: w}
 	w.deliverer = w.delivererOf(w.ports, w)

@@ -24,15 +24,10 @@ const saveTries = 8
 
 // A Registry registers endpoints and changes them.
 type Registry struct {
-	store  EndpointStore
-	urls   Checker
-	now    func() time.Time
-	random io.Reader
-}
-
-// NewRegistry returns a registry of the endpoints in store. random, for ids and secrets, must be cryptographic.
-func NewRegistry(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Registry {
-	return &Registry{store, urls, now, random}
+	Store  EndpointStore
+	URLs   Checker // nil if none is registered or changed
+	Now    func() time.Time
+	Random io.Reader // of ids and secrets; it must be cryptographic
 }
 
 // A Registration describes a new endpoint, in its merchant's words.
@@ -46,27 +41,18 @@ type Registration struct {
 // *FieldError for each value that cannot be accepted. The description has at most DescriptionLimit characters.
 func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endpoint, error) {
 	types, typesErr := checkTypes(in.EventTypes)
-	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr); err != nil {
+	if err := errors.Join(r.URLs.Check(ctx, in.URL), typesErr); err != nil {
 		return Endpoint{}, err
 	}
-	now := instant(r.now)
+	now := instant(r.Now)
 	e := Endpoint{
-		Owner: o, ID: newID("we_", r.random), URL: in.URL, EventTypes: types, Description: in.Description,
-		Status: Enabled, Secret: MintSecret(r.random), CreatedAt: now, EnabledAt: now, Version: 1,
+		Owner: o, ID: newID("we_", r.Random), URL: in.URL, EventTypes: types, Description: in.Description,
+		Status: Enabled, Secret: MintSecret(r.Random), CreatedAt: now, EnabledAt: now, Version: 1,
 	}
-	if err := r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
+	if err := r.Store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
 		return Endpoint{}, fmt.Errorf("registering %s: %w", e.ID, err)
 	}
 	return e, nil
-}
-
-// List returns the owner's endpoints but the deleted ones, newest first.
-func (r *Registry) List(ctx context.Context, o Owner) ([]Endpoint, error) {
-	list, err := r.store.Endpoints(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("listing the webhooks of %s: %w", o.Merchant, err)
-	}
-	return list, nil
 }
 
 // A Change holds new values of an endpoint's fields; nil leaves a field alone.
@@ -89,16 +75,16 @@ func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (En
 		errs = append(errs, &FieldError{"status", `must be "enabled" or "disabled"`})
 	}
 	if c.URL != nil {
-		errs = append(errs, r.urls.Check(ctx, *c.URL))
+		errs = append(errs, r.URLs.Check(ctx, *c.URL))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Endpoint{}, err
 	}
-	e, err := live(ctx, r.store, o, id)
+	e, err := live(ctx, r.Store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	return r.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(r.now)) })
+	return r.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(r.Now)) })
 }
 
 func (c Change) apply(e Endpoint, now time.Time) Endpoint {
@@ -121,12 +107,12 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 
 // Delete ends an endpoint: only its log stays readable. A second Delete is ErrNotFound.
 func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
-	e, err := live(ctx, r.store, o, id)
+	e, err := live(ctx, r.Store, o, id)
 	if err != nil {
 		return err
 	}
 	_, err = r.save(ctx, e, func(e Endpoint) Endpoint {
-		e.Status, e.DeletedAt = Deleted, instant(r.now)
+		e.Status, e.DeletedAt = Deleted, instant(r.Now)
 		return e
 	})
 	return err
@@ -135,15 +121,15 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 // RotateSecret gives an endpoint a new secret and returns the endpoint. The old secret signs as well for the overlap,
 // from 0 to OverlapLimit; a third one, of an earlier rotation, ends now. ErrNotFound if there is no such endpoint.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
-	e, err := live(ctx, r.store, o, id)
+	e, err := live(ctx, r.Store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	secret := MintSecret(r.random)
+	secret := MintSecret(r.Random)
 	return r.save(ctx, e, func(e Endpoint) Endpoint {
 		e.PreviousSecret, e.PreviousExpiresAt = Secret{}, time.Time{}
 		if overlap > 0 {
-			e.PreviousSecret, e.PreviousExpiresAt = e.Secret, instant(r.now).Add(overlap)
+			e.PreviousSecret, e.PreviousExpiresAt = e.Secret, instant(r.Now).Add(overlap)
 		}
 		e.Secret = secret
 		return e
@@ -153,14 +139,14 @@ func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap
 // save stores change(e). If another writer has changed e meanwhile, it reads e again and applies the change to that.
 func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
 	for range saveTries {
-		saved, err := r.store.SaveEndpoint(ctx, change(e))
+		saved, err := r.Store.SaveEndpoint(ctx, change(e))
 		if err == nil {
 			return saved, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return Endpoint{}, fmt.Errorf("saving %s: %w", e.ID, err)
 		}
-		if e, err = live(ctx, r.store, e.Owner, e.ID); err != nil {
+		if e, err = live(ctx, r.Store, e.Owner, e.ID); err != nil {
 			return Endpoint{}, err
 		}
 	}

@@ -158,7 +158,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 		s.settlers = append(s.settlers, settlement.New(config, of))
 	}
 	s.proposals = &dispatch.Proposals{Rails: payer, Events: events, Terms: s.tables.keys.Terms, Explain: httpapi.Explain}
-	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+	keys := &apikey.Registry{Store: s.tables.keys, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}
 	if s.handler, err = s.routes(payer, keys, book, events, deliveries, sender); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *process) config(r store.Rail) (stack.Config, error) {
 
 func (s *process) routes(payer *dispatch.Rails, keys *apikey.Registry, book *recipient.AddressBook,
 	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client) (http.Handler, error) {
-	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
+	endpoints := &webhook.Registry{Store: deliveries, URLs: sender, Now: time.Now, Random: rand.Reader}
 	log := &webhook.Log{Store: deliveries, Queue: s.jobs, Now: time.Now, Random: rand.Reader}
 	tester := &webhook.Tester{Store: webhook.Sealed{Store: deliveries}, Sender: sender, Now: time.Now, Random: rand.Reader}
 	openapi, err := description(s.url, s.Version)

@@ -46,7 +46,7 @@ func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.C
 }
 
 func registry(d *deployed.Deployment) *apikey.Registry {
-	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
+	return &apikey.Registry{Store: d.Keys, Mode: apikey.Mode(d.Mode), Now: time.Now, Random: rand.Reader}
 }
 
 var merchantID = regexp.MustCompile("^mer_[0-9A-Za-z]{16}$")
@@ -285,7 +285,7 @@ func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (c
 		d.KeyCache)
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
 		for ended := []string{}; ; {
-			keys, err := registry(d).List(ctx, c.Merchant)
+			keys, err := d.Keys.List(ctx, c.Merchant)
 			if err != nil {
 				return change.Answer{}, err
 			}
