@@ -56,9 +56,12 @@ func ListAssets(assets Assets) Endpoint {
 	})
 }
 
-// asset reads which of all assets is meant, the default if the field is absent.
+// asset reads which of all assets is meant, the default if the field is absent. It is none if they could not be read.
 func (f *form) asset(all stack.Assets) stack.Asset {
 	name, ok := f.text("asset", 0, math.MaxInt)
+	if all == nil {
+		return stack.Asset{}
+	}
 	if !ok {
 		return all[0]
 	}
@@ -68,16 +71,4 @@ func (f *form) asset(all stack.Assets) stack.Asset {
 		f.refuse("asset", "asset_unknown", "Must be an asset of GET /assets")
 	}
 	return a
-}
-
-// assetSent is asset, or none if the field is absent. The assets are read only if it is there.
-func (f *form) assetSent(ctx context.Context, assets Assets) (a stack.Asset, err error) {
-	if _, ok := f.given("asset"); !ok {
-		return a, nil
-	}
-	all, err := assets.read(ctx)
-	if err != nil {
-		return a, err
-	}
-	return f.asset(all), nil
 }

@@ -26,7 +26,8 @@ type Nodes func(context.Context, token.Coin) (chain.Nodes, error)
 // GetBalance serves GET /balance/{address}. The newest block counts: no decision depends on a balance that is shown.
 func GetBalance(assets Assets, nodes Nodes) Endpoint {
 	return endpoint("GetBalance", func(c *call) (answer, error) {
-		asset, unread := c.query.assetSent(c.Context(), assets)
+		all, unread := assets.read(c.Context())
+		asset := c.query.asset(all)
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
 		case errors.Is(err, token.ErrChecksum):
@@ -36,13 +37,6 @@ func GetBalance(assets Assets, nodes Nodes) Endpoint {
 		}
 		if err := cmp.Or(c.query.err(), unread); err != nil {
 			return answer{}, err
-		}
-		if asset.ChainID == 0 {
-			all, err := assets.read(c.Context())
-			if err != nil {
-				return answer{}, err
-			}
-			asset = all[0]
 		}
 		account, err := accountOf(c.Context(), nodes, address, asset.Coin())
 		return ok(balance{

@@ -34,14 +34,7 @@ func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
 	case err != nil: // the connection ended, or a chunk is malformed
 		return nil, invalids{{"json_invalid", []any{"body", len(body)}, "The body ends too early"}}
 	}
-	return parseForm(body)
-}
-
-func parseForm(body []byte) (*form, error) {
 	v, err := strictjson.Parse(body)
-	if errors.Is(err, strictjson.ErrNotUTF8) {
-		return nil, errNotUTF8
-	}
 	if len(body) == 0 {
 		return nil, invalids{{"missing", []any{"body"}, "Field required"}}
 	}

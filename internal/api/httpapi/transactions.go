@@ -124,10 +124,15 @@ func readFilters(c *call, assets Assets) (f filters, err error) {
 		Status: q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed)),
 		After:  q.instant("created_after"), Before: q.instant("created_before"), Key: q.idempotencyKey(),
 	}
-	asset, err := q.assetSent(c.Context(), assets)
-	f.Asset = asset.Coin()
+	if _, ok := q.given("asset"); ok {
+		all, err := assets.read(c.Context())
+		if err != nil {
+			return f, err
+		}
+		f.Asset = q.asset(all).Coin()
+	}
 	f.Reference, _ = q.text("reference", 1, payment.MaxReference)
-	return f, err
+	return f, nil
 }
 
 // underKey returns the one payment under an Idempotency-Key. By it a client whose POST got no answer learns of its
