@@ -165,8 +165,8 @@ type sender struct {
 
 // jobsOf returns the queue of webhooks whose requests reach the sender.
 func (q *sender) jobsOf() *sqsjobs.Jobs {
-	return sqsjobs.NewJobs(sqs.New(sqs.Options{HTTPClient: q, Region: "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), "https://sqs.example/jobs")
+	return &sqsjobs.Jobs{Client: sqs.New(sqs.Options{HTTPClient: q, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), URL: "https://sqs.example/jobs"}
 }
 
 func (q *sender) Do(r *http.Request) (*http.Response, error) {

@@ -21,8 +21,8 @@ import (
 // Jobs is the webhook queue: its messages are jobs for a webhook.Deliverer. It is safe for concurrent use: jobs that
 // are enqueued while a request is under way go together in the next one, up to batchLimit of them.
 type Jobs struct {
-	client *sqs.Client
-	url    string
+	Client *sqs.Client
+	URL    string
 
 	mu      sync.Mutex
 	busy    bool // a request is under way, or a message has its turn to make one
@@ -43,11 +43,10 @@ type message struct {
 	sent  chan error
 }
 
-// NewJobs returns the webhook queue at url.
-func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client: client, url: url} }
-
-// OpenJobs returns the jobs of a queue in the account of config.
-func OpenJobs(config aws.Config, url string) *Jobs { return NewJobs(sqs.NewFromConfig(config), url) }
+// OpenJobs returns the webhook queue at url, in the account of config.
+func OpenJobs(config aws.Config, url string) *Jobs {
+	return &Jobs{Client: sqs.NewFromConfig(config), URL: url}
+}
 
 // Enqueue implements webhook.Queue. The merchant is the message's group, which makes the queue a fair one: a merchant
 // whose endpoints hang takes up more than a tenth of the receivers' time, and SQS then hands out the jobs of other
@@ -103,12 +102,12 @@ func (q *Jobs) send(ctx context.Context) {
 	q.waiting = q.waiting[n:]
 	q.mu.Unlock()
 
-	in := &sqs.SendMessageBatchInput{QueueUrl: &q.url}
+	in := &sqs.SendMessageBatchInput{QueueUrl: &q.URL}
 	for i, m := range batch {
 		m.entry.Id = new(strconv.Itoa(i))
 		in.Entries = append(in.Entries, m.entry)
 	}
-	out, err := q.client.SendMessageBatch(ctx, in)
+	out, err := q.Client.SendMessageBatch(ctx, in)
 	results := slices.Repeat([]error{cmp.Or(err, errRefused)}, n) // of each that no answer names
 	if err == nil {
 		for _, taken := range out.Successful {

@@ -78,7 +78,7 @@ func (s *server) client() *sqs.Client {
 func TestJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{status: 200}
-		jobs := queue.NewJobs(s.client(), "https://queue/webhooks")
+		jobs := &queue.Jobs{Client: s.client(), URL: "https://queue/webhooks"}
 		for _, delay := range []time.Duration{0, time.Second, 1001 * time.Millisecond, webhook.QueueLimit} {
 			must.OK(t, jobs.Enqueue(t.Context(), job, delay))
 		}
@@ -111,7 +111,7 @@ func TestJobsGoTogether(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{status: 200}
-				jobs := queue.NewJobs(s.client(), "https://queue/webhooks")
+				jobs := &queue.Jobs{Client: s.client(), URL: "https://queue/webhooks"}
 				var callers sync.WaitGroup
 				for i := range n {
 					callers.Go(func() {
@@ -156,7 +156,7 @@ func TestHints(t *testing.T) {
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{status: 503}
-		jobs := queue.NewJobs(s.client(), "https://queue/webhooks")
+		jobs := &queue.Jobs{Client: s.client(), URL: "https://queue/webhooks"}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i, ctx := range []context.Context{t.Context(), ctx, t.Context()} {
