@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
@@ -20,14 +19,28 @@ import (
 )
 
 // Nodes are the nodes that the secret RPC_SECRET names, by chain, watched while it names them.
-type Nodes struct{ secret *secrets.Secret[*lists] }
+type Nodes struct {
+	secret *secrets.Secret[map[uint64]list]
+}
+
+// A list has the nodes of a chain, or why there are none.
+type list struct {
+	nodes chain.Nodes
+	err   error
+}
+
+func (l list) empty() bool { return l.err == nil && len(l.nodes) == 0 }
 
 // Open returns the nodes. The secret is not read yet: a function whose secret has no value starts, and fails when a
 // node is needed.
 func Open(env *boot.Env) Nodes {
-	return Nodes{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (*lists, error) {
+	return Nodes{secrets.Open(env.AWS, env.String("RPC_SECRET"), env.Now, func(value []byte) (map[uint64]list, error) {
 		urls, err := secrets.RPC(value)
-		return &lists{urls: urls, opened: map[uint64]chain.Nodes{}, now: env.Now}, err
+		lists := map[uint64]list{}
+		for chainID := range urls {
+			lists[chainID] = open(chainID, urls[chainID], env.Now)
+		}
+		return lists, err
 	})}
 }
 
@@ -37,14 +50,11 @@ func (n Nodes) Of(c stack.Config) chain.Provider { return provider{n, c.ChainID}
 // Chains returns the chains that the secret names, also those whose list is empty now: they may have had a rail that
 // the tables lost. It returns none if the secret has no value.
 func (n Nodes) Chains(ctx context.Context) ([]uint64, error) {
-	l, err := n.secret.Get(ctx)
+	lists, err := n.secret.Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(maps.Keys(l.urls)), nil
+	return slices.Sorted(maps.Keys(lists)), err
 }
 
 type provider struct {
@@ -53,47 +63,31 @@ type provider struct {
 }
 
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) {
-	l, err := p.of.secret.Get(ctx)
-	if err == nil && len(l.urls[p.chainID]) == 0 { // remit rails add may have put them there since
-		l, err = p.of.secret.Within(ctx, secrets.RetryAfter)
+	lists, err := p.of.secret.Get(ctx)
+	if err == nil && lists[p.chainID].empty() { // remit rails add may have put them there since
+		lists, err = p.of.secret.Within(ctx, secrets.RetryAfter)
 	}
-	if errors.Is(err, secrets.ErrMissing) {
-		err = fmt.Errorf("%w: %w", chain.ErrNoNodes, err)
+	l := lists[p.chainID]
+	switch {
+	case errors.Is(err, secrets.ErrMissing):
+		return nil, fmt.Errorf("%w: %w", chain.ErrNoNodes, err)
+	case err == nil && l.empty():
+		return nil, fmt.Errorf("%w: the secret names none of chain %d", chain.ErrNoNodes, p.chainID)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l.open(p.chainID)
+	return l.nodes, errors.Join(err, l.err)
 }
 
-// lists are the nodes of one value of the secret, opened when they are needed first.
-type lists struct {
-	urls map[uint64][]string
-	now  func() time.Time
-
-	mu     sync.Mutex
-	opened map[uint64]chain.Nodes
-}
-
-func (l *lists) open(chainID uint64) (chain.Nodes, error) {
-	if len(l.urls[chainID]) == 0 {
-		return nil, fmt.Errorf("%w: the secret names none of chain %d", chain.ErrNoNodes, chainID)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if nodes, opened := l.opened[chainID]; opened {
-		return nodes, nil
-	}
+// open opens the nodes of a chain, which makes no request.
+func open(chainID uint64, urls []string, now func() time.Time) list {
 	own, _ := chains.Of(chainID)
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
-	for i, url := range l.urls[chainID] {
+	for i, url := range urls {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Gas: own.Gas, Transport: transport})
 		if err != nil {
-			return nil, fmt.Errorf("opening urls[%d] of chain %d: %w", i, chainID, err)
+			return list{err: fmt.Errorf("opening urls[%d] of chain %d: %w", i, chainID, err)}
 		}
 		nodes = append(nodes, node)
 	}
-	l.opened[chainID] = nodes.Watch(l.now, time.After)
-	return l.opened[chainID], nil
+	return list{nodes: nodes.Watch(now, time.After)}
 }
