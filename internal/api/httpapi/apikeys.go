@@ -52,15 +52,15 @@ type issuedKey struct {
 }
 
 func issuedKeyOf(m apikey.Minted) issuedKey {
-	return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, timeOrNull(m.Key.ExpiresAt)}
+	return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, orNull(payment.Time(m.Key.ExpiresAt))}
 }
 
-// timeOrNull returns nil, which is written as null, for the zero time.
-func timeOrNull(t time.Time) *payment.Time {
-	if t.IsZero() {
+// orNull returns nil, which is written as null, for a zero value.
+func orNull[V comparable](v V) *V {
+	if v == *new(V) {
 		return nil
 	}
-	return new(payment.Time(t))
+	return &v
 }
 
 // CreateAPIKey serves POST /create-api-key. Where strangers may not, requests are refused before their body is read.

@@ -31,16 +31,12 @@ type attemptBody struct {
 
 // DeliveryOf returns a delivery as its merchant sees it.
 func DeliveryOf(d webhook.Delivery) Delivery {
-	body := Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
-		[]attemptBody{}}
-	for _, a := range d.Attempts {
-		body.Attempts = append(body.Attempts, attemptBodyOf(a))
-	}
-	return body
+	return Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, orNull(payment.Time(d.NextAttemptAt)), payment.Time(d.CreatedAt),
+		each(attemptBodyOf)(d.Attempts)}
 }
 
 func attemptBodyOf(a webhook.Attempt) attemptBody {
-	body := attemptBody{At: payment.Time(a.At), DurationMS: a.Duration.Milliseconds(), Error: textOrNull(a.Error)}
+	body := attemptBody{At: payment.Time(a.At), DurationMS: a.Duration.Milliseconds(), Error: orNull(a.Error)}
 	if a.StatusCode != 0 {
 		body.StatusCode, body.ResponseBody = &a.StatusCode, &a.Response
 	}
