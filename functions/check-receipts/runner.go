@@ -28,7 +28,7 @@ type runner struct {
 // run queues the webhooks that are due, then settles. An error of the one does not stop the other. One that the
 // schedule started, and that ends well, is metered: hints go on arriving while the schedule is dead.
 func (r runner) run(ctx context.Context, hint bool) error {
-	_, pushErr := r.pusher.PushDue(ctx, r.now(), duePage)
+	pushErr := r.pusher.PushDue(ctx, r.now(), duePage)
 	by := "run"
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		by = lc.AwsRequestID

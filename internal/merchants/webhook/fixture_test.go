@@ -214,7 +214,7 @@ func (w *fixture) until(end time.Time) {
 		w.faults.restart()
 		if due, _ := w.store.Due(w.t.Context(), w.now(), 1); len(due) == 0 {
 			// A call that would find no delivery is not worth a fault.
-		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, errFault) {
+		} else if err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, errFault) {
 			w.t.Error(err)
 		}
 		w.work()

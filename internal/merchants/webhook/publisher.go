@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,11 +89,11 @@ type Pusher struct {
 	Meter Meter
 }
 
-// PushDue enqueues at most limit parked deliveries that are due at now and returns their number. Of more than limit
-// it takes one of each merchant in turn, so that no merchant's backlog holds up another. It is to be called every
-// minute. Two calls at a time may make two jobs of a delivery, which does no harm. After an error the other
-// deliveries wait for the next call.
-func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
+// PushDue enqueues at most limit parked deliveries that are due at now. Of more than limit it takes one of each
+// merchant in turn, so that no merchant's backlog holds up another. It is to be called every minute. Two calls
+// at a time may make two jobs of a delivery, which does no harm. After an error the other deliveries wait for the next
+// call.
+func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) error {
 	due, dueErr := p.Store.Due(ctx, now, dueWindow*limit)
 	var age time.Duration
 	for _, d := range due {
@@ -103,17 +102,13 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	if age > 0 {
 		p.Meter.Add("WebhookOldestDue", age.Seconds())
 	}
-	due = inTurns(due, limit)
-
-	var pushed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(pushWidth)
-	for _, d := range due {
+	for _, d := range inTurns(due, limit) {
 		group.Go(func() error {
 			// A crash between the two calls leaves it parked, and the next PushDue makes a second job.
 			err := p.Queue.Enqueue(ctx, d.Ref.String(), 0)
 			if err == nil {
-				pushed.Add(1)
 				err = p.Store.Unpark(ctx, d)
 			}
 			if err != nil {
@@ -122,8 +117,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 			return err
 		})
 	}
-	err := errors.Join(dueErr, group.Wait())
-	return int(pushed.Load()), err
+	return errors.Join(dueErr, group.Wait())
 }
 
 // inTurns returns at most limit of due: the first of each owner, then the second of each, and so on.

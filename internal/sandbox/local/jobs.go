@@ -118,8 +118,7 @@ func (parkingStore) Unpark(context.Context, webhook.Due) error { return nil }
 // however long they wait: the deliverer sends none early.
 func (s parkingStore) recall(ctx context.Context, now time.Time) error {
 	const limit = 1_000_000
-	_, err := (&webhook.Pusher{Store: s, Queue: s.jobs, Meter: unmetered{}}).PushDue(ctx, now.AddDate(1, 0, 0), limit)
-	return err
+	return (&webhook.Pusher{Store: s, Queue: s.jobs, Meter: unmetered{}}).PushDue(ctx, now.AddDate(1, 0, 0), limit)
 }
 
 const (
