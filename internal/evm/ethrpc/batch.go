@@ -135,9 +135,6 @@ func (n *Node) shrink(ctx context.Context, size int) {
 	}
 }
 
-// BatchSize returns the most calls in one request to the node, so far as known.
-func (n *Node) BatchSize() int { return int(n.size.Load()) }
-
 // A limit is the reason why a node does not answer a call now.
 type limit int
 
