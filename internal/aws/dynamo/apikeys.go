@@ -37,7 +37,7 @@ const indexLag = 10 * time.Minute
 // not named: no limit refuses them. The transaction's token gives a repetition after a lost answer the first answer.
 func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 	for range issueTries {
-		it, err := get(ctx, s.table, issuedKey(k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
+		it, err := get(ctx, s.table, hashKey(issuedPrefix+k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
 		if err != nil {
 			return err
 		}
@@ -91,18 +91,12 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 	return decoded(r, it, "the issued keys of a merchant")
 }
 
-// putNew stores a key, and its hash under its id.
+// putNew stores a key, and its hash under its id: that finds the key without the merchant index, which lags.
 func putNew(k apikey.Key) []write {
 	return []write{
 		{create(encodeAPIKey(k)), func(there attributes) error { return ownOrTaken(there, k) }},
-		{change{item: encode(idItem{idPrefix + k.ID, hex.EncodeToString(k.Hash[:])})}, nil},
+		{change{item: attributes{attrKeyHash: text(idPrefix + k.ID), "names": text(hex.EncodeToString(k.Hash[:]))}}, nil},
 	}
-}
-
-// An idItem finds a key by its id without the merchant index, which lags.
-type idItem struct {
-	KeyHash string `dynamodbav:"key_hash"` // id#key_…
-	Names   string `dynamodbav:"names"`    // the key's hash in hex
 }
 
 // ownOrTaken judges the item that was found under k's hash. It returns nil for k
@@ -130,7 +124,7 @@ type termsItem struct {
 
 func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
 	name := "the terms of " + merchantID
-	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
+	return get(ctx, s.table, hashKey(termsPrefix+merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
 		var it termsItem
 		r := read(item, &it)
 		return decoded(r, parsed(r, "terms", it.Terms, apikey.ParseTerms), name)
@@ -156,14 +150,13 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 }
 
 func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
-	named, err := get(ctx, s.table, hashKey(idPrefix+id), "the id "+id, apikey.ErrNotFound, func(item attributes) (it idItem, err error) {
-		r := read(item, &it)
-		return decoded(r, it, "the id "+id)
+	hash, err := get(ctx, s.table, hashKey(idPrefix+id), "the id "+id, apikey.ErrNotFound, func(item attributes) (string, error) {
+		return textOf(item, "names"), nil
 	})
 	if err != nil {
 		return apikey.Key{}, err
 	}
-	k, err := get(ctx, s.table, hashKey(named.Names), "an API key", apikey.ErrNotFound, decodeAPIKey)
+	k, err := get(ctx, s.table, hashKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
 	if err == nil && k.MerchantID != merchantID {
 		return apikey.Key{}, apikey.ErrNotFound
 	}

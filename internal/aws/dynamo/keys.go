@@ -62,14 +62,11 @@ func apiKeyKey(hash [32]byte) primaryKey { return hashKey(hex.EncodeToString(has
 // issuedPrefix begins the key of the item that names a merchant's lately issued keys. A hash in hex has no "#".
 const issuedPrefix = "issued#"
 
-func issuedKey(merchantID string) primaryKey { return hashKey(issuedPrefix + merchantID) }
-
 // idPrefix begins the key of the item that names a key's hash by its id.
 const idPrefix = "id#"
 
+// termsPrefix begins the key of the item that has a merchant's terms.
 const termsPrefix = "merchant#"
-
-func termsKey(merchantID string) primaryKey { return hashKey(termsPrefix + merchantID) }
 
 // Items of the table Payments. One query reads a wallet and its pending transactions, in nonce order.
 

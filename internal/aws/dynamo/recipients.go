@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -24,12 +25,8 @@ type entryItem struct {
 	ActiveAt  time.Time     `dynamodbav:"active_at"`
 }
 
-func entryKeyText(merchant, mode string, a token.Address) string {
-	return "recipient#" + mode + "#" + merchant + "#" + a.String()
-}
-
 func entryKey(merchant, mode string, a token.Address) primaryKey {
-	return hashKey(entryKeyText(merchant, mode, a))
+	return hashKey("recipient#" + mode + "#" + merchant + "#" + a.String())
 }
 
 func bookList(merchant, mode string) string { return "recipients#" + mode + "#" + merchant }
@@ -47,8 +44,8 @@ func decodeEntry(merchant, mode string) func(attributes) (recipient.Entry, error
 // AddEntry implements recipient.Store. When the SDK repeats the put after a lost answer it meets its own entry.
 func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.Entry, bool, error) {
 	item := encode(entryItem(e))
-	item[attrKeyHash], item[attrMerchantID] = text(entryKeyText(e.Merchant, e.Mode, e.Address)), text(bookList(e.Merchant, e.Mode))
-	item["address"] = text(e.Address.String())
+	maps.Copy(item, entryKey(e.Merchant, e.Mode, e.Address))
+	item[attrMerchantID], item["address"] = text(bookList(e.Merchant, e.Mode)), text(e.Address.String())
 	_, err := s.apply(ctx, create(item))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
