@@ -123,7 +123,7 @@ func (a *auditor) open(ctx context.Context) error {
 	if len(a.wallets) == 0 {
 		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
-	if a.nodes, _, err = a.Deployment.Nodes(ctx); err != nil {
+	if a.nodes, err = a.Deployment.Nodes(ctx); err != nil {
 		return err
 	}
 	for _, node := range a.nodes {

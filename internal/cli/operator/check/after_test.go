@@ -226,13 +226,13 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 }
 
 func TestDoctorKnowsProviders(t *testing.T) {
-	for urls, ok := range map[string]bool{
-		"http://127.0.0.1:1/a http://127.0.0.1:2/a": true,
-		"http://127.0.0.1:1/a http://127.0.0.1:1/b": false,
+	for urls, alike := range map[string]bool{
+		"http://127.0.0.1:1/a http://127.0.0.1:2/a": false,
+		"http://127.0.0.1:1/a http://127.0.0.1:1/b": true,
 	} {
-		found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, strings.Fields(urls)...))
-		if found["providers"].OK != ok {
-			t.Errorf("%s: %+v", urls, found["providers"])
+		found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, strings.Fields(urls)...))["nodes agree"]
+		if strings.Contains(found.Saw, "two nodes are at 127.0.0.1:1,") != alike {
+			t.Errorf("%s: %+v", urls, found)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	consequences, rolledBack := "", false
 	for _, w := range ws {
-		nodes, _, err := w.on.Nodes(ctx)
+		nodes, err := w.on.Nodes(ctx)
 		var v chain.View
 		if err == nil {
 			v, err = w.on.View(ctx, nodes, w.Address)

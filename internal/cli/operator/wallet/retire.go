@@ -105,7 +105,7 @@ type walletRetire struct {
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	nodes, _, err := d.Nodes(ctx)
+	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
 	}
