@@ -156,10 +156,7 @@ func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	rail := rules.Rail(d.Config.Coin())
 	if s := rail.Settings; err == nil && rail.Unusable == nil && s.Confirmed {
 		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
-		who, err := d.Who(ctx)
-		if err != nil {
-			return err
-		}
+		who := change.By(ctx)
 		s.Who = who[max(0, len(who)-256):]
 		return d.Payments.SetSettings(ctx, s)
 	}

@@ -113,11 +113,7 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 }
 
 func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
-	who, err := d.Who(ctx)
-	if err != nil {
-		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
-	}
-	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, who, deployed.Stamp(time.Now()))
+	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()))
 	for i, w := range ws {
 		switch err := w.missing; {
 		case errors.Is(err, wallet.ErrUnknown):
