@@ -30,8 +30,6 @@ type commands struct {
 	Smoke  merchant.Smoke  `cmd:"" help:"Pay once through a running stack." example:"https://api.example"`
 	Plan   plan.Command    `cmd:"" help:"Wallets and dollars for a rate." example:"--rate 5 --chain base"`
 
-	onAWS
-
 	operator.Commands
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-type onAWS struct{}
-
 // misread returns the error of a command line that cannot be read.
 func misread(err error) error {
 	if err == nil || !strings.HasPrefix(err.Error(), "unexpected argument") {

@@ -46,7 +46,7 @@ func floor(floors []string, name string) int {
 var onlyIn = map[string]string{
 	"github.com/aws/": "boot signenv dynamo kms kms/walletkey local operator/check operator/deployed " +
 		"bus queue schema secrets",
-	"github.com/ethereum/": "devnet ethrpc keyring",
+	"github.com/ethereum/": "devnet disburser/install ethrpc keyring kms/walletkey",
 	"net/http": "boot devnet ethrpc httpapi local fault local/sandbox merchant apienv operator " +
 		"operator/deployed sdk/go webhook webhook/guard",
 	"os/exec":                "tools/mutate tools/verdict",

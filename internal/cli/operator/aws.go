@@ -6,5 +6,6 @@ import "github.com/remit-payouts/remit/internal/cli/operator/check"
 
 // OnAWS are the commands that call AWS services. `make run` compiles none of their clients.
 type OnAWS struct {
-	Doctor check.Doctor `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
+	Preflight check.Preflight `cmd:"" help:"Find problems before a deployment." example:"Mode=live"`
+	Doctor    check.Doctor    `cmd:"" help:"Find problems of a stack." example:"--stack remit"`
 }

@@ -210,7 +210,7 @@ func TestSocketOfAnother(t *testing.T) {
 
 // TestEveryChangeAsks: each command is a change.Command, which asks and logs, or one of these, which only read.
 func TestEveryChangeAsks(t *testing.T) {
-	const readers = " audit audit-log deny.list doctor export keys.list merchants.list merchants.show payment.show proposals " +
+	const readers = " audit audit-log deny.list doctor export keys.list merchants.list payment.show preflight proposals " +
 		"rails.list settings.history settings.show wallet.list webhooks.failed "
 	parser := must.Get(kong.New(new(operator.Commands)))(t)
 	for _, leaf := range parser.Model.Leaves(false) {

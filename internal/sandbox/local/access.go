@@ -114,7 +114,7 @@ func (r *rail) discover(ctx context.Context, contract token.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for i, url := range r.urls {
-		id, asset, err := inspect.Token(ctx, url, contract)
+		id, asset, err := inspect.Discover(ctx, url, contract)
 		switch {
 		case err != nil:
 			r.silent = append(r.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(r.urls), err))
@@ -141,14 +141,16 @@ func (v *vault) put(key keyring.Key, of token.Coin) {
 	v.held[key.Address()], v.rails[key.Address()] = key, of
 }
 
-func (v *vault) key(address token.Address) (keyring.Key, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	key, found := v.held[address]
-	if !found {
-		return keyring.Key{}, wallet.ErrNoKey
+func (v *vault) key(address token.Address) keyring.Read {
+	return func(context.Context) (keyring.Key, error) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		key, found := v.held[address]
+		if !found {
+			return keyring.Key{}, wallet.ErrNoKey
+		}
+		return key, nil
 	}
-	return key, nil
 }
 
 // keyed returns the wallets with a key, each with its rail.

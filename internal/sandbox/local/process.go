@@ -133,9 +133,7 @@ func (s *process) assemble(ctx context.Context) (err error) {
 		Jitter: mathrand.Float64}).Deliver
 	book := &recipient.AddressBook{Store: s.tables.keys, Hold: recipientHold, Now: time.Now}
 	events := &webhook.Publisher{Store: deliveries, Queue: deliveries}
-	ring := keyring.New(func(wallet token.Address) keyring.Read {
-		return func(context.Context) (keyring.Key, error) { return s.keys.key(wallet) }
-	})
+	ring := keyring.New(s.keys.key)
 	settling := settlement.Parts{Store: s.tables.payments, Keys: ring, Events: events, Log: s.log, Now: time.Now}
 	paying := dispatch.Parts{
 		Store: s.tables.payments, Keys: ring, Book: book, Hints: s.hinted,

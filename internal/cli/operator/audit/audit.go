@@ -123,7 +123,7 @@ func (a *auditor) open(ctx context.Context) error {
 	if len(a.wallets) == 0 {
 		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
-	if a.nodes, _, err = a.Deployment.Nodes(ctx); err != nil {
+	if a.nodes, err = a.Deployment.Nodes(ctx); err != nil {
 		return err
 	}
 	for _, node := range a.nodes {
@@ -181,7 +181,7 @@ func (a *auditor) readTables(ctx context.Context) error {
 		p := stored.Payment
 		switch {
 		case errors.Is(err, store.ErrUnreadable):
-			a.differ(kindDiffers, difference{What: err.Error()})
+			a.Differences = append(a.Differences, difference{Kind: kindDiffers, What: err.Error()})
 		case err != nil:
 			return err
 		case stored.Noop.IsZero() && p.Tx.ChainID == a.ChainID && p.Token.Contract == a.Asset.Contract:
@@ -214,30 +214,26 @@ func (a *auditor) readTimes(ctx context.Context) error {
 	return nil
 }
 
-// ended reports whether the tables have a payment as ended by a transaction in the audit's blocks.
-func (a *auditor) ended(tx chain.Hash, p *entry) bool {
-	return p.State.Final() && p.Onchain == tx && p.Block >= a.report.From && p.Block <= a.report.To
-}
-
 // compare compares the transfers with the payments, both ways.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
 		p := a.known[t.Tx]
 		kind, what := a.judge(t, p)
 		if what != "" {
-			d := difference{Wallet: t.From, Tx: &t.Tx, What: what}
+			d := difference{Kind: kind, Wallet: t.From, Tx: &t.Tx, What: what}
 			if p != nil {
 				d.Payment = p.ID
 			}
-			a.differ(kind, d)
+			a.Differences = append(a.Differences, d)
 		}
 		a.count(kind, t.From, p, a.times[t.Tx], t.Amount)
 	}
 	for h, p := range a.known {
-		if p.State == payment.Confirmed && len(p.left) > 0 && a.ended(h, p) {
+		audited := p.Onchain == h && p.Block >= a.report.From && p.Block <= a.report.To
+		if p.State == payment.Confirmed && len(p.left) > 0 && audited {
 			what := fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block,
 				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, room.Payee(p.Payment))
-			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID, What: what})
+			a.Differences = append(a.Differences, difference{kindMissing, p.Wallet, &p.Onchain, p.ID, what})
 			for _, t := range p.left {
 				a.count(kindMissing, p.Wallet, p, p.UpdatedAt, t.Amount)
 			}
@@ -282,11 +278,6 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 		return kindPaid, ""
 	}
 	return kindPending, ""
-}
-
-func (a *auditor) differ(kind string, d difference) {
-	d.Kind = kind
-	a.Differences = append(a.Differences, d)
 }
 
 // count adds a transaction to the sums of its wallet, day and kind.

@@ -95,10 +95,11 @@ func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 	return errors.Join(d.Show(answer.JSON, answer.Text), err)
 }
 
-// A record has a command's line for the audit log, and how it asks for consent.
+// A record has a command's line for the audit log, how it asks for consent, and, once it is made, who makes the change.
 type record struct {
 	command string
 	ask     func(yes bool, consequences string) error
+	who     string
 }
 
 type recordKey struct{}
@@ -108,8 +109,12 @@ var address = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\s]*@)?([^
 
 // Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
 func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
-	return context.WithValue(ctx, recordKey{}, record{address.ReplaceAllString(strings.Join(args, " "), "$1$2/…"), ask})
+	line := address.ReplaceAllString(strings.Join(args, " "), "$1$2/…")
+	return context.WithValue(ctx, recordKey{}, record{command: line, ask: ask})
 }
+
+// By returns who makes the change for which Apply got ctx, as the audit log names them.
+func By(ctx context.Context) string { return ctx.Value(recordKey{}).(record).who }
 
 // recorded makes a change between two entries of the audit log. If it cannot write the first
 // entry, it changes nothing. A crash leaves the entry "begun".
@@ -121,15 +126,14 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	if err := r.ask(yes, c.Consequences); err != nil {
 		return answer, err
 	}
-	who, err := d.Who(ctx)
-	if err != nil {
+	if r.who, err = d.Who(ctx); err != nil {
 		return answer, fmt.Errorf("nothing was changed: asking who you are, for the audit log: %w", err)
 	}
-	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command,
+	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: r.who, Command: r.command,
 		Effect: shortened(c.Consequences), Outcome: store.Begun}
 	switch err = d.AuditLog.Append(ctx, entry); {
 	case err == nil:
-		answer, err = c.Apply(ctx)
+		answer, err = c.Apply(context.WithValue(ctx, recordKey{}, r))
 	case errors.Is(err, deployed.ErrUncopied):
 		err = fmt.Errorf("nothing was changed: %w", err)
 	default:

@@ -204,16 +204,16 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	resources, err := e.Account.Resources(ctx)
 	functions, differ := 0, map[string][]string{} // functions by the difference
 	for _, r := range resources {
-		if r.Kind != "AWS::Lambda::Function" {
+		if *r.ResourceType != "AWS::Lambda::Function" {
 			continue
 		}
 		functions++
-		all, err := e.runsOtherwise(ctx, r.Name)
+		all, err := e.runsOtherwise(ctx, r.PhysicalResourceId)
 		if err != nil {
-			return "", fmt.Errorf("asking what %s runs: %w", r.ID, err)
+			return "", fmt.Errorf("asking what %s runs: %w", *r.LogicalResourceId, err)
 		}
 		for _, d := range all {
-			differ[d] = append(differ[d], r.ID)
+			differ[d] = append(differ[d], *r.LogicalResourceId)
 		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(differ)) {
@@ -226,21 +226,21 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 }
 
 // runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.
-func (e *examination) runsOtherwise(ctx context.Context, name string) (all []string, err error) {
+func (e *examination) runsOtherwise(ctx context.Context, name *string) (all []string, err error) {
 	client := lambda.NewFromConfig(e.Account.AWS)
-	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: name})
 	if err != nil {
 		return nil, err
 	}
 	runs, err := client.GetFunctionConfiguration(ctx,
-		&lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: &live})
+		&lambda.GetFunctionConfigurationInput{FunctionName: name, Qualifier: &live})
 	if err != nil {
 		return nil, err
 	}
 	if runs.Environment != nil && runs.Environment.Error != nil {
 		return nil, fmt.Errorf("the right kms:Decrypt? %s", aws.ToString(runs.Environment.Error.Message))
 	}
-	aliases, err := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: &name}) // there is one
+	aliases, err := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: name}) // there is one
 	if err != nil {
 		return nil, err
 	}

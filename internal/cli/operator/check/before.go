@@ -57,9 +57,10 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 			return "", err
 		}
 		for _, r := range resources {
-			if r.Kind == "AWS::DynamoDB::Table" && r.Status != string(types.ResourceStatusDeleteComplete) {
+			if *r.ResourceType == "AWS::DynamoDB::Table" && r.ResourceStatus != types.ResourceStatusDeleteComplete {
 				failed = fmt.Errorf("%w; table %s stays: if it has items name it in Existing…Table, or "+
-					"used Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", failed, r.Name)
+					"used Idempotency-Keys are paid again (docs/disasters.md#a-deleted-stack)", failed,
+					aws.ToString(r.PhysicalResourceId))
 			}
 		}
 	case types.StackStatusUpdateRollbackFailed:

@@ -70,7 +70,6 @@ type examination struct {
 	only    string // check to make; empty: all
 	rails   []*deployed.Deployment
 	nodes   chain.Nodes
-	urls    []string // of nodes
 	wallets wallet.Registry
 	rules   stack.Rules
 
@@ -188,7 +187,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 
 // load reads the nodes, wallets and rules of a rail, which several checks share.
 func (e *examination) load(ctx context.Context) {
-	e.nodes, e.urls, e.noNodes = e.Nodes(ctx)
+	e.nodes, e.noNodes = e.Nodes(ctx)
 	e.wallets, e.noWallets = e.Wallets(ctx)
 	e.rules, e.noRules = e.Rules(ctx)
 }

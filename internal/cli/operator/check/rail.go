@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -35,13 +36,13 @@ func (e *examination) ofRail() []check {
 	all := []check{
 		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
 		{"nodes agree", when, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
-			"RpcSecretArn; replace a node that is down, behind or of another chain (docs/operate.md)", e.ChainID)},
+			"RpcSecretArn; replace a node that is down, behind, of another chain or of another's provider "+
+			"(docs/operate.md)", e.ChainID)},
 	}
 	if e.noNodes != nil {
 		return all
 	}
 	return append(all, []check{
-		{"providers", when, e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail together"},
 		{"finality", when, e.everyNode(e.blocksBecomeFinal),
 			"choose a ConfirmationRule of every node (docs/chains.md), or nodes that keep the state of final blocks"},
 		{"fees", when, e.everyNode(e.feesAreKnown),
@@ -52,16 +53,20 @@ func (e *examination) ofRail() []check {
 	}...)
 }
 
-// nodesAgree finds nodes that are behind or on another branch.
+// nodesAgree finds nodes that are behind or on another branch, and two of one host, which it takes for one provider's.
 func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	if e.noNodes != nil {
 		return "", e.noNodes
 	}
 	var err error
 	var heads, blocks []string
-	lowest, highest := uint64(math.MaxUint64), uint64(0)
+	lowest, highest, hosts := uint64(math.MaxUint64), uint64(0), map[string]bool{}
 	for _, node := range e.nodes {
 		head, failed := node.Head(ctx, chain.ConfirmationRule{})
+		if hosts[node.String()] {
+			err = errors.Join(err, fmt.Errorf("two nodes are at %s, and would fail together", node))
+		}
+		hosts[node.String()] = true
 		heads = append(heads, fmt.Sprintf("%s at %d", node, head.Number))
 		lowest, highest, err = min(lowest, head.Number), max(highest, head.Number), errors.Join(err, failed)
 	}
@@ -93,12 +98,12 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 }
 
 // everyNode returns a check of all nodes, by an examination of one.
-func (e *examination) everyNode(examine func(ctx context.Context, node chain.Node, url string) (string,
-	error)) func(context.Context) (string, error) {
+func (e *examination) everyNode(
+	examine func(ctx context.Context, node chain.Node) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (_ string, err error) {
 		var result []string
-		for i, node := range e.nodes {
-			text, nodeErr := examine(ctx, node, e.urls[i])
+		for _, node := range e.nodes {
+			text, nodeErr := examine(ctx, node)
 			if nodeErr != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", node, nodeErr))
 			}
@@ -108,21 +113,9 @@ func (e *examination) everyNode(examine func(ctx context.Context, node chain.Nod
 	}
 }
 
-// providersDiffer takes nodes of one host for nodes of one provider.
-func (e *examination) providersDiffer(context.Context) (_ string, err error) {
-	hosts := map[string]bool{}
-	for _, node := range e.nodes {
-		if hosts[node.String()] {
-			err = errors.Join(err, fmt.Errorf("two nodes are at %s", node))
-		}
-		hosts[node.String()] = true
-	}
-	return fmt.Sprintf("%d", len(hosts)), err
-}
-
 // blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with
 // the confirmation rule's tag or has dropped that block's state.
-func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ string) (string, error) {
+func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node) (string, error) {
 	rule := e.Config.ConfirmationRule
 	head, err := node.Head(ctx, rule)
 	if err == nil && head.Final == 0 && rule.Tag != "" {
@@ -142,7 +135,7 @@ func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ 
 }
 
 // feesAreKnown finds a node that cannot price gas, and a market above the limit.
-func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ string) (string, error) {
+func (e *examination) feesAreKnown(ctx context.Context, node chain.Node) (string, error) {
 	m, err := node.Fees(ctx)
 	price, _ := m.BaseFee.Add(m.Tip)
 	gas := price.Tokens(9) + " gwei"
@@ -156,34 +149,39 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 	return result, err
 }
 
-func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string) (string, error) {
-	id, got, err := inspect.Token(ctx, url, e.Asset.Contract)
-	switch {
-	case err != nil:
-	case id != e.ChainID:
-		err = fmt.Errorf("%w: %d, ChainId is %d", chain.ErrWrongChain, id, e.ChainID)
-	case got.Decimals != e.Asset.Decimals:
+func (e *examination) tokenIsRight(ctx context.Context, node chain.Node) (string, error) {
+	got, err := inspect.Token(ctx, node.(*ethrpc.Node), e.Asset.Contract) // Nodes opens no others
+	if err == nil && got.Decimals != e.Asset.Decimals {
 		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, e.Asset.Decimals)
 	}
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
 }
 
-// memoIsTaken finds a token that makes a transfer only if no payment's id follows its arguments.
+// memoIsTaken tries a transfer of the token, without and with a payment's id after its arguments: of a unit from a
+// wallet that holds one, or else of nothing. It finds a token that makes the first one alone, as a precompile may.
 func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 	if e.rules.MemoOff {
 		return "off", nil
 	}
-	var holders []token.Address
-	for _, from := range e.wallets.Paying("") {
-		if v, err := e.View(ctx, e.nodes, from); err == nil && !v.Balance.IsZero() {
-			holders = append(holders, from)
+	from, amount := token.Address{0: 1}, token.Amount{}
+	for _, a := range e.wallets.Paying("") {
+		if v, err := e.View(ctx, e.nodes, a); err == nil && !v.Balance.IsZero() {
+			from, amount = a, token.Units(1)
+			break
 		}
 	}
-	tried, err := e.TakesMemo(ctx, e.nodes, holders...)
-	if !tried {
+	call := chain.Call{From: from, To: e.Asset.Contract, Data: chain.TransferData(from, amount)}
+	_, err := e.nodes.Estimate(ctx, call)
+	if err == nil {
+		call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
+		if _, err = e.nodes.Estimate(ctx, call); errors.Is(err, chain.ErrReverted) {
+			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
+		}
+	}
+	if err != nil {
 		return fmt.Sprint("not tried: ", err), nil // payments report why
 	}
-	return "the token takes a payment's id after the arguments of a transfer", err
+	return "the token takes a payment's id after the arguments of a transfer", nil
 }
 
 // ofWallets lists the checks of wallets, of the batch contract and of its allowances.
@@ -196,7 +194,7 @@ func (e *examination) ofWallets() (all []check) {
 	batches := e.noRules == nil && !at.IsZero()
 	if batches {
 		all = append(all, check{"batch contract", always, e.everyNode(
-			func(ctx context.Context, node chain.Node, _ string) (string, error) {
+			func(ctx context.Context, node chain.Node) (string, error) {
 				return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
 			}), "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloud "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -102,29 +103,20 @@ func (a *Account) Read(t Target, out io.Writer) *Deployment {
 		KeyCache: a.Parameters["AuthorizerCacheSeconds"]}
 }
 
-// Output returns a stack output, or an error that an older template is deployed.
-func (a *Account) Output(name string) (string, error) {
-	if v := a.Outputs[name]; v != "" {
-		return v, nil
-	}
-	return "", fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
-}
-
-// tables opens the tables that the outputs name, and the audit log with its copy.
+// tables opens the tables that the outputs name, and the audit log with its copy. Without an output that some command
+// needs, the stack is of an older template.
 func (a *Account) tables() (t Tables, err error) {
-	named := map[string]string{}
-	for _, output := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",
-		"AuditLogGroupName"} {
-		if named[output], err = a.Output(output); err != nil {
-			return t, err
+	for _, name := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",
+		"AuditLogGroupName", "RpcSecretArn", "WalletSecrets"} {
+		if a.Outputs[name] == "" {
+			return t, fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
 		}
 	}
-	db := dynamo.Client(a.AWS)
-	payments := dynamo.NewPayments(db, named["PaymentsTableName"])
-	log := CopiedLog{payments, a.AWS, named["PaymentsTableName"], named["AuditLogGroupName"]}
-	return Tables{payments, log, dynamo.NewWebhooks(db, named["WebhooksTableName"]),
-		dynamo.NewAPIKeys(db, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"]),
-		a.Parameters["EventBus"] != ""}, nil
+	db, table := dynamo.Client(a.AWS), a.Outputs["PaymentsTableName"]
+	payments := dynamo.NewPayments(db, table)
+	return Tables{payments, CopiedLog{payments, a.AWS, table, a.Outputs["AuditLogGroupName"]},
+		dynamo.NewWebhooks(db, a.Outputs["WebhooksTableName"]), dynamo.NewAPIKeys(db, a.Outputs["ApiKeysTableName"]),
+		queue.OpenJobs(a.AWS, a.Outputs["WebhookQueueUrl"]), a.Parameters["EventBus"] != ""}, nil
 }
 
 // Who implements Platform.
@@ -152,11 +144,7 @@ func (a *Account) Publish(ctx context.Context, subject, text string) error {
 
 // RPC implements Platform. A secret without a value has no nodes.
 func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
-	arn, err := a.Output("RpcSecretArn")
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := secrets.Open(a.AWS, arn, time.Now, secrets.RPC).Get(ctx)
+	nodes, err := secrets.Open(a.AWS, a.Outputs["RpcSecretArn"], time.Now, secrets.RPC).Get(ctx)
 	if errors.Is(err, secrets.ErrMissing) {
 		return nil, nil
 	}
@@ -165,10 +153,7 @@ func (a *Account) RPC(ctx context.Context) (map[uint64][]string, error) {
 
 // PutRPC implements Platform. It keeps the other chains' nodes.
 func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) error {
-	arn, err := a.Output("RpcSecretArn")
-	if err != nil {
-		return err
-	}
+	arn := a.Outputs["RpcSecretArn"]
 	read := func() ([]byte, error) {
 		return secrets.Open(a.AWS, arn, time.Now, func(value []byte) ([]byte, error) { return value, nil }).Get(ctx)
 	}
@@ -192,28 +177,21 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 	return err
 }
 
-// Signing returns keys that sign in KMS too, for a stack on AWS.
-func (d *Deployment) Signing(keys *keyring.Ring) *keyring.Ring {
-	if d.Account == nil {
-		return keys
-	}
-	inKMS := kms.Open(d.Account.AWS)
-	return keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+// WalletKeys implements Platform: they are in secrets and in KMS.
+func (a *Account) WalletKeys() *keyring.Ring {
+	inKMS := kms.Open(a.AWS)
+	return keyring.New(func(address token.Address) keyring.Read {
+		secret := secrets.Open(a.AWS, a.Outputs["WalletSecrets"]+address.String(), time.Now, keyring.Decode)
+		return func(ctx context.Context) (keyring.Key, error) {
+			key, err := secret.Get(ctx)
+			if errors.Is(err, secrets.ErrMissing) {
+				err = wallet.ErrNoKey
+			}
+			return key, err
+		}
+	}).Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
 		return inKMS.Sign(ctx, string(key), digest)
 	})
-}
-
-// Key implements Platform.
-func (a *Account) Key(ctx context.Context, address token.Address) (keyring.Key, error) {
-	prefix, err := a.Output("WalletSecrets")
-	if err != nil {
-		return keyring.Key{}, err
-	}
-	key, err := secrets.Open(a.AWS, prefix+address.String(), time.Now, keyring.Decode).Get(ctx)
-	if errors.Is(err, secrets.ErrMissing) {
-		err = wallet.ErrNoKey
-	}
-	return key, err
 }
 
 // railTag tells the rail of a key after a loss of the registry.
@@ -221,14 +199,11 @@ const railTag = "remit:rail"
 
 // PutKey makes the wallet's secret, with the stack's customer key and replica. It reads and changes no existing one.
 func (a *Account) PutKey(ctx context.Context, key keyring.Key, of token.Coin) error {
-	prefix, err := a.Output("WalletSecrets")
-	if err != nil {
-		return err
-	}
 	in := &secretsmanager.CreateSecretInput{
-		Name: aws.String(prefix + key.Address().String()), SecretString: aws.String(string(keyring.Encode(key))),
-		Description: aws.String("Remit " + a.Stack + ": the key of a wallet"),
-		Tags:        []types.Tag{{Key: aws.String("remit:stack"), Value: &a.Stack}, {Key: aws.String(railTag), Value: aws.String(of.String())}},
+		Name:         aws.String(a.Outputs["WalletSecrets"] + key.Address().String()),
+		Description:  aws.String("Remit " + a.Stack + ": the key of a wallet"),
+		SecretString: aws.String(string(keyring.Encode(key))),
+		Tags:         []types.Tag{{Key: aws.String("remit:stack"), Value: &a.Stack}, {Key: aws.String(railTag), Value: aws.String(of.String())}},
 	}
 	if arn := a.Parameters["KmsKeyArn"]; arn != "" {
 		in.KmsKeyId = &arn
@@ -236,7 +211,7 @@ func (a *Account) PutKey(ctx context.Context, key keyring.Key, of token.Coin) er
 	if region := a.Parameters["ReplicaRegion"]; region != "" {
 		in.AddReplicaRegions = []types.ReplicaRegionType{{Region: &region}}
 	}
-	_, err = secretsmanager.NewFromConfig(a.AWS).CreateSecret(ctx, in)
+	_, err := secretsmanager.NewFromConfig(a.AWS).CreateSecret(ctx, in)
 	if _, exists := errors.AsType[*types.ResourceExistsException](err); exists {
 		return ErrKeyStored
 	}
@@ -245,11 +220,7 @@ func (a *Account) PutKey(ctx context.Context, key keyring.Key, of token.Coin) er
 
 // Keyed lists names of secrets, and reads none.
 func (a *Account) Keyed(ctx context.Context) (map[token.Address]StoredKey, error) {
-	prefix, err := a.Output("WalletSecrets")
-	if err != nil {
-		return nil, err
-	}
-	keyed := map[token.Address]StoredKey{}
+	prefix, keyed := a.Outputs["WalletSecrets"], map[token.Address]StoredKey{}
 	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.AWS), &secretsmanager.ListSecretsInput{
 		Filters: []types.Filter{{Key: types.FilterNameStringTypeName, Values: []string{prefix}}},
 	})
@@ -274,11 +245,8 @@ func (a *Account) Keyed(ctx context.Context) (map[token.Address]StoredKey, error
 	return keyed, nil
 }
 
-// A Resource is one of the stack's.
-type Resource struct{ ID, Name, Kind, Status string } // logical id, physical name, type, status
-
 // Resources lists the stack's resources.
-func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
+func (a *Account) Resources(ctx context.Context) (all []cloud.StackResourceSummary, err error) {
 	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.AWS),
 		&cloudformation.ListStackResourcesInput{StackName: &a.Stack})
 	for pages.HasMorePages() {
@@ -286,10 +254,7 @@ func (a *Account) Resources(ctx context.Context) (all []Resource, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
-		for _, r := range page.StackResourceSummaries {
-			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId),
-				aws.ToString(r.ResourceType), string(r.ResourceStatus)})
-		}
+		all = append(all, page.StackResourceSummaries...)
 	}
 	return all, nil
 }
@@ -303,8 +268,8 @@ func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
 	}
 	of.Service, of.Region = "iam", ""
 	for _, r := range all {
-		if slices.Contains(walletkey.SigningRoles(), r.ID) {
-			of.Resource = "role/" + r.Name
+		if slices.Contains(walletkey.SigningRoles(), aws.ToString(r.LogicalResourceId)) {
+			of.Resource = "role/" + aws.ToString(r.PhysicalResourceId)
 			arns = append(arns, of.String())
 		}
 	}

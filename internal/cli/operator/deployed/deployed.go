@@ -78,21 +78,19 @@ type Tables struct {
 
 // Publisher returns the publisher of the stack's events.
 func (t Tables) Publisher() *webhook.Publisher {
-	p := &webhook.Publisher{Store: t.Webhooks, Queue: t.Jobs}
-	p.Bus = t.Bus
-	return p
+	return &webhook.Publisher{Store: t.Webhooks, Queue: t.Jobs, Bus: t.Bus}
 }
 
 // A Platform is where a stack runs: on AWS, or in this process.
 type Platform interface {
-	Who(ctx context.Context) (string, error)                            // who runs the command
-	Publish(ctx context.Context, subject, text string) error            // to those who hear alarms
-	RPC(ctx context.Context) (map[uint64][]string, error)               // URLs of nodes by chain
-	PutRPC(ctx context.Context, chainID uint64, urls []string) error    // in place of the chain's
-	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)     // wallets with a stored key
-	Key(ctx context.Context, wallet token.Address) (keyring.Key, error) // for remit recover alone
-	PutKey(ctx context.Context, key keyring.Key, of token.Coin) error   // ErrKeyStored if the wallet has one
-	Hint(ctx context.Context) error                                     // starts check-receipts soon, if it can
+	Who(ctx context.Context) (string, error)                          // who runs the command
+	Publish(ctx context.Context, subject, text string) error          // to those who hear alarms
+	RPC(ctx context.Context) (map[uint64][]string, error)             // URLs of nodes by chain
+	PutRPC(ctx context.Context, chainID uint64, urls []string) error  // in place of the chain's
+	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)   // wallets with a stored key
+	WalletKeys() *keyring.Ring                                        // for remit recover alone
+	PutKey(ctx context.Context, key keyring.Key, of token.Coin) error // ErrKeyStored if the wallet has one
+	Hint(ctx context.Context) error                                   // starts check-receipts soon, if it can
 }
 
 // A StoredKey is of a rail since a time. Without a rail's name it is of the first.
@@ -205,16 +203,17 @@ func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, e
 	return keyed, err
 }
 
-// Nodes opens the nodes of the rail, and returns their URLs too.
-func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
+// Nodes opens the nodes of the rail.
+func (d *Deployment) Nodes(ctx context.Context) (chain.Nodes, error) {
 	all, err := d.RPC(ctx)
-	if urls = all[d.ChainID]; err == nil && len(urls) == 0 {
+	urls := all[d.ChainID]
+	if err == nil && len(urls) == 0 {
 		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
 	}
-	if err == nil {
-		nodes, err = d.Open(urls)
+	if err != nil {
+		return nil, err
 	}
-	return nodes, urls, err
+	return d.Open(urls)
 }
 
 // Open opens nodes of the rail's chain.

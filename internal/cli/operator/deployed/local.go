@@ -17,7 +17,7 @@ import (
 type Local struct {
 	Tables
 	Keyed  func() map[token.Address]token.Coin // the wallets that have a key in this process, with their rails
-	Key    func(token.Address) (keyring.Key, error)
+	Key    func(token.Address) keyring.Read
 	PutKey func(keyring.Key, token.Coin)
 	Nodes  map[uint64][]string         // URLs by chain
 	Hint   func(context.Context) error // starts a run of check-receipts soon
@@ -69,7 +69,7 @@ func (h here) Keyed(context.Context) (map[token.Address]StoredKey, error) {
 	return keyed, nil
 }
 
-func (h here) Key(_ context.Context, a token.Address) (keyring.Key, error) { return h.Local.Key(a) }
+func (h here) WalletKeys() *keyring.Ring { return keyring.New(h.Key) }
 
 func (h here) PutKey(_ context.Context, key keyring.Key, of token.Coin) error {
 	h.Local.PutKey(key, of)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
@@ -79,18 +78,17 @@ func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.MerchantID, b.MerchantID) })
+	of := map[string][]apikey.Key{} // by merchant
+	for _, k := range keys {
+		of[k.MerchantID] = append(of[k.MerchantID], k)
+	}
 	rows, text := []merchantRow{}, merchantHead
-	for len(keys) > 0 {
-		n := slices.IndexFunc(keys, func(k apikey.Key) bool { return k.MerchantID != keys[0].MerchantID })
-		if n < 0 {
-			n = len(keys)
-		}
-		row, err := rowOf(ctx, d.Keys, keys[:n])
+	for _, id := range slices.Sorted(maps.Keys(of)) {
+		row, err := rowOf(ctx, d.Keys, of[id])
 		if err != nil {
 			return err
 		}
-		keys, rows, text = keys[n:], append(rows, row), text+row.String()
+		rows, text = append(rows, row), text+row.String()
 	}
 	return d.Show(rows, text)
 }

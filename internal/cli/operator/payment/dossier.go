@@ -99,7 +99,7 @@ func (dos *dossier) addChain(ctx context.Context, d *deployed.Deployment, p paym
 	var nodes chain.Nodes
 	on, err := d.Of(ctx, p.Wallet)
 	if err == nil {
-		nodes, _, err = on.Nodes(ctx)
+		nodes, err = on.Nodes(ctx)
 	}
 	if err != nil {
 		dos.Chain = append(dos.Chain, err.Error())

@@ -9,14 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -158,10 +156,7 @@ func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	rail := rules.Rail(d.Config.Coin())
 	if s := rail.Settings; err == nil && rail.Unusable == nil && s.Confirmed {
 		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
-		who, err := d.Who(ctx)
-		if err != nil {
-			return err
-		}
+		who := change.By(ctx)
 		s.Who = who[max(0, len(who)-256):]
 		return d.Payments.SetSettings(ctx, s)
 	}
@@ -180,7 +175,7 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	if !runs {
 		return r, nil
 	}
-	nodes, _, err := d.Nodes(ctx)
+	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +190,7 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	if err != nil {
 		return nil, err
 	}
-	keys := d.Signing(keyring.New(read(d)))
+	keys := d.WalletKeys()
 	settler := settlement.New(d.Config, settlement.Parts{
 		Store: d.Payments, Keys: keys, Nodes: nodes, Events: d.Publisher(), Log: slog.Default(), Now: time.Now,
 	})
@@ -206,22 +201,6 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	}
 	r.Window, r.Since = max(c.Window, 2*max(settings.MaxWindow, d.Config.Own.Window)), min(since, final)
 	return r, nil
-}
-
-// read reads the key of a wallet, once.
-func read(d *deployed.Deployment) func(token.Address) keyring.Read {
-	return func(a token.Address) keyring.Read {
-		var mu sync.Mutex
-		var key keyring.Key
-		return func(ctx context.Context) (_ keyring.Key, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if key.Address() != a {
-				key, err = d.Key(ctx, a)
-			}
-			return key, err
-		}
-	}
 }
 
 func (r recovered) text(d *deployed.Deployment) string {

@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -33,11 +34,12 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 		must.OK(t, tables.SetSettings(t.Context(), settings.Default(r)))
 	}
 	id := wallet.ID{ChainID: 7, Address: token.Address{9}}
-	keyed, noKey := map[token.Address]token.Coin{id.Address: other.Coin()}, errors.New("no key is read")
+	keyed := map[token.Address]token.Coin{id.Address: other.Coin()}
+	noKey := func(context.Context) (keyring.Key, error) { return keyring.Key{}, errors.New("no key is read") }
 	local := &deployed.Local{Tables: deployed.Tables{Payments: tables, AuditLog: tables, Keys: new(memory.APIKeys)},
 		Config: config, Nodes: map[uint64][]string{config.ChainID: l.URLs},
 		Keyed: func() map[token.Address]token.Coin { return keyed },
-		Key:   func(token.Address) (keyring.Key, error) { return keyring.Key{}, noKey }}
+		Key:   func(token.Address) keyring.Read { return noKey }}
 	for key, required := range map[string]bool{"waits for approval": true, "is scheduled": false} {
 		p := proposal.New(proposal.Proposal{Required: required, Life: time.Hour, NotBefore: time.Now().Add(time.Hour)},
 			payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key,

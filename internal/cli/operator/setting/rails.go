@@ -11,7 +11,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
-	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -68,7 +68,7 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return none, err
 	}
 	on.On = lost
-	made, err := write(&on, []*Table{{&on, first}}, false, c.Reason)
+	made, err := write(&on, []*Table{{Deployment: &on, Next: first}}, false, c.Reason)
 	if err != nil {
 		return none, err
 	}
@@ -137,12 +137,12 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	}
 	var read token.Token
 	for i, url := range c.RPC {
-		id, got, err := inspect.Token(ctx, url, contract)
-		switch got.Contract = contract; {
-		case err != nil:
-		case id != own.ID:
-			err = fmt.Errorf("%w: its chain is %d; give one of chain %d", chain.ErrWrongChain, id, own.ID)
-		case i > 0 && got != read:
+		var got token.Token
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: own.ID})
+		if err == nil {
+			got, err = inspect.Token(ctx, node, contract)
+		}
+		if err == nil && i > 0 && got != read {
 			err = fmt.Errorf("it has %s with %d decimals, another has %s with %d; leave out the wrong one",
 				got.Symbol, got.Decimals, read.Symbol, read.Decimals)
 		}

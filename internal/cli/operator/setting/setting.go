@@ -32,11 +32,12 @@ const applied = "applied:"
 // A Table is the settings of a rail, and the version that would follow.
 type Table struct {
 	*deployed.Deployment
-	Next settings.Settings
+	Next    settings.Settings
+	loosens string // the changes that allow more, in lines
 }
 
 // Of returns the settings of a rail, whose next version is the current one until a setting is changed.
-func Of(on *deployed.Deployment) *Table { return &Table{on, on.On.Settings} }
+func Of(on *deployed.Deployment) *Table { return &Table{Deployment: on, Next: on.On.Settings} }
 
 // Refused returns why the next version may not be stored.
 func (t *Table) Refused() error {
@@ -102,21 +103,12 @@ func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Tab
 	return t, values, nil
 }
 
-// A writing is a change of settings that was not refused.
-type writing struct {
-	*deployed.Deployment
-	tables   []*Table
-	confirms bool
-	why      string
-	loosened map[*Table]string // settings that allow more
-}
-
 // write is the change that stores the next version of each rail.
 func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
 		return change.None("nothing changes"), nil
 	}
-	text, w := "", writing{d, tables, confirms, why, map[*Table]string{}}
+	text := ""
 	for _, t := range tables {
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
@@ -128,7 +120,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 			}
 		}
 		if errors.Is(t.On.Unusable, settings.ErrDamaged) {
-			w.loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Name())
+			t.loosens = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Name())
 		}
 		if t.On.Unusable != nil {
 			continue
@@ -139,56 +131,53 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 				text += "\n" + closing
 			} else if c.Loosens {
 				text += "  LOOSENS A LIMIT"
-				w.loosened[t] += line + "\n"
+				t.loosens += line + "\n"
 			}
 			text += "\n"
 		}
 	}
 	text += "They apply to requests from 30 seconds later."
-	return change.Change{Consequences: text, Apply: w.apply}, nil
+	return change.Change{Consequences: text, Apply: func(ctx context.Context) (change.Answer, error) {
+		return storeNext(ctx, d, tables, settings.Stamp{Why: why, Confirmed: confirms})
+	}}, nil
 }
 
-// apply stores the next version of each rail in turn, if no other was stored since it was read, and publishes the
+// storeNext stores the next version of each rail in turn, if no other was stored since it was read, and publishes the
 // settings that allow more than before. A crash between them leaves only the first stored: run it again.
-func (w writing) apply(ctx context.Context) (change.Answer, error) {
-	who, err := w.Who(ctx)
-	if err != nil {
-		return change.Answer{}, fmt.Errorf("nothing was changed: asking who you are: %w", err)
-	}
-	text, stored := "", ""
-	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: w.why}
-	for _, t := range w.tables {
-		// A new version of unconfirmed settings is no confirmation of the others.
-		by.Confirmed = w.confirms || t.On.Settings.Confirmed || t.On.Unusable != nil
-		by.Version, by.Needs = t.On.Settings.Version, settings.Code
+func storeNext(ctx context.Context, d *deployed.Deployment, tables []*Table, by settings.Stamp) (change.Answer, error) {
+	who, text, stored := change.By(ctx), "", ""
+	by.At, by.Who, by.Needs = time.Now(), who[max(0, len(who)-256):], settings.Code
+	for _, t := range tables {
 		next := t.Next
-		next.Stamp = by
+		next.Stamp, next.Version = by, t.On.Settings.Version
+		// A new version of unconfirmed settings is no confirmation of the others.
+		next.Confirmed = by.Confirmed || t.On.Settings.Confirmed || t.On.Unusable != nil
 		err := t.Payments.SetSettings(ctx, next)
 		if errors.Is(err, store.ErrChanged) {
 			err = fmt.Errorf("settings of %s: %w; see remit settings show, then repeat the command", t.Name(), err)
 		} else { // stored, or nobody knows
-			stored += w.loosened[t]
+			stored += t.loosens
 		}
 		if err != nil && text != "" {
 			err = fmt.Errorf("after those of other rails were stored: %v", err) //nolint:errorlint // no refusal
 		}
 		if err != nil {
-			return change.Answer{}, errors.Join(err, w.announce(ctx, stored, by))
+			return change.Answer{}, errors.Join(err, announce(ctx, d, stored, by))
 		}
-		text += fmt.Sprintf("settings of %s: version %d\n", t.Name(), by.Version+1)
-		if !by.Confirmed && w.Mode == "live" {
+		text += fmt.Sprintf("settings of %s: version %d\n", t.Name(), next.Version+1)
+		if !next.Confirmed && d.Mode == "live" {
 			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
 	}
-	return change.Answer{Text: text}, w.announce(ctx, stored, by)
+	return change.Answer{Text: text}, announce(ctx, d, stored, by)
 }
 
-func (w writing) announce(ctx context.Context, loosened string, by settings.Stamp) error {
+func announce(ctx context.Context, d *deployed.Deployment, loosened string, by settings.Stamp) error {
 	if loosened == "" {
 		return nil
 	}
 	text := fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)
-	if err := w.Publish(ctx, "Remit "+w.Stack+": a limit was loosened", text); err != nil {
+	if err := d.Publish(ctx, "Remit "+d.Stack+": a limit was loosened", text); err != nil {
 		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
 			err) //nolint:errorlint // no refusal
 	}

@@ -98,7 +98,7 @@ func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w
 	if r.State != wallet.Assigned {
 		err = settled(ctx, d, r, nil)
 	}
-	nodes, _, unread := d.Nodes(ctx)
+	nodes, unread := d.Nodes(ctx)
 	if err = cmp.Or(err, unread); err != nil {
 		return w, "", err
 	}

@@ -22,8 +22,8 @@ type pausing struct {
 	All     bool          `help:"Every wallet that is not retired."`
 }
 
-// A record is a wallet's, on its rail. Without a readable one it has only the ID, and why: wallet.ErrUnknown or
-// store.ErrUnreadable.
+// A record is a wallet's, on its rail. Without a readable one it has only the ID, the merchant of the registration, and
+// why: wallet.ErrUnknown or store.ErrUnreadable.
 type record struct {
 	wallet.Wallet
 	on      *deployed.Deployment
@@ -42,37 +42,30 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []reco
 		rails = append(rails, d)
 	}
 	for _, on := range rails {
-		ids := []wallet.ID{on.WalletID(c.Address)}
+		wallets := wallet.Registry{{ID: on.WalletID(c.Address)}}
 		if c.All {
-			if ids, err = everyWallet(ctx, on); err != nil {
+			if wallets, err = on.Wallets(ctx); err != nil {
 				return nil, err
 			}
 		}
-		for _, id := range ids {
-			w, err := d.Payments.Wallet(ctx, id)
-			unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
-			if err != nil && (!c.All || !unread) {
-				return nil, fmt.Errorf("%s: %w", id.Address, err)
+		for _, r := range wallets {
+			if r.State == wallet.Retired || r.Address.IsZero() { // a damaged registration may have no address
+				continue
 			}
-			w.ID = id
-			if w.Paused == wallet.RetiredReason {
-				return nil, errRetired(id.Address)
+			w, err := d.Payments.Wallet(ctx, r.ID)
+			unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
+			switch {
+			case err != nil && (!c.All || !unread):
+				return nil, fmt.Errorf("%s: %w", r.Address, err)
+			case err != nil:
+				w = wallet.Wallet{ID: r.ID, Merchant: r.Merchant}
+			case w.Paused == wallet.RetiredReason:
+				return nil, errRetired(r.Address)
 			}
 			ws = append(ws, record{w, on, err})
 		}
 	}
 	return ws, err
-}
-
-// everyWallet names the rail's wallets that are not retired. It skips registrations without an address.
-func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
-	wallets, err := d.Wallets(ctx)
-	for _, r := range wallets {
-		if r.State != wallet.Retired && !r.Address.IsZero() {
-			ids = append(ids, r.ID)
-		}
-	}
-	return ids, err
 }
 
 // answer shows a command's wallets and their changes.
@@ -120,23 +113,16 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 }
 
 func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
-	who, err := d.Who(ctx)
-	if err != nil {
-		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
-	}
-	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, who, deployed.Stamp(time.Now()))
+	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()))
 	for i, w := range ws {
 		switch err := w.missing; {
 		case errors.Is(err, wallet.ErrUnknown):
-			wallets, err := w.on.Wallets(ctx)
+			w.Paused = reason
+			err := d.Payments.Open(ctx, w.Wallet, w.on.Asset.Contract)
+			if err == nil {
+				w.Wallet, err = d.Payments.Wallet(ctx, w.ID) // a handler may have been first
+			}
 			if err != nil {
-				return none, err
-			}
-			r, _ := wallets.Find(w.Address)
-			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason, Merchant: r.Merchant}, w.on.Asset.Contract); err != nil {
-				return none, err
-			}
-			if w.Wallet, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first
 				return none, err
 			}
 		case err != nil:
@@ -190,7 +176,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	consequences, rolledBack := "", false
 	for _, w := range ws {
-		nodes, _, err := w.on.Nodes(ctx)
+		nodes, err := w.on.Nodes(ctx)
 		var v chain.View
 		if err == nil {
 			v, err = w.on.View(ctx, nodes, w.Address)

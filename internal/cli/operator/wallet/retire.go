@@ -58,13 +58,9 @@ func registered(ctx context.Context, d *deployed.Deployment, a token.Address) (w
 	wallets, err := d.Wallets(ctx)
 	r, found := wallets.Find(a)
 	if err == nil && !found {
-		err = errUnregistered(a)
+		err = fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
 	}
 	return r, err
-}
-
-func errUnregistered(a token.Address) error {
-	return fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
 }
 
 func errRetired(a token.Address) error {
@@ -105,7 +101,7 @@ type walletRetire struct {
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	nodes, _, err := d.Nodes(ctx)
+	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -126,8 +122,6 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 
 func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, settler *settlement.Settler) error {
 	switch err := settler.Retire(ctx, d.WalletID(c.Address), c.Stolen); {
-	case errors.Is(err, wallet.ErrUnknown):
-		return errUnregistered(c.Address)
 	case errors.Is(err, settlement.ErrNotDraining):
 		return fmt.Errorf("%w; run remit wallet drain %s, and wait until nothing is under way", err, c.Address)
 	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):

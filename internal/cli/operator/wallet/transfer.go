@@ -158,7 +158,7 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 	if key == "" {
 		return none, errors.New("--key is empty: give a name for what this command does, such as top-up-2026-11")
 	}
-	nodes, _, err := d.Nodes(ctx)
+	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
 	}

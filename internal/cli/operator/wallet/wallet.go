@@ -68,18 +68,13 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 	if err != nil {
 		return none, err
 	}
-	key, err := newKey()
+	var random [32]byte
+	_, _ = rand.Read(random[:])                                 // never fails
+	key, err := keyring.ParseKey(hex.EncodeToString(random[:])) // one in 2^128 is no key of secp256k1
 	if err != nil {
 		return none, err
 	}
 	return add(ctx, d, key, "a new key", c.Merchant, left)
-}
-
-// newKey makes a key of random bytes. One in 2^128 is no key of secp256k1, and an error.
-func newKey() (keyring.Key, error) {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return keyring.ParseKey(hex.EncodeToString(b[:]))
 }
 
 type walletImport struct {

@@ -33,24 +33,18 @@ const (
 	searched  = 100_000
 )
 
-// An abandoned has the deliveries of a window that Remit gave up.
-type abandoned struct {
-	log  *webhook.Log
-	all  []webhook.Delivery
-	rows []Delivery
-	text string
+func log(d *deployed.Deployment) *webhook.Log {
+	return &webhook.Log{Store: d.Webhooks, Queue: d.Jobs, Now: time.Now, Random: rand.Reader}
 }
 
-func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (abandoned, error) {
+// abandoned returns the deliveries of the window that Remit gave up, and lists them.
+func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (all []webhook.Delivery, text string, err error) {
 	now := time.Now()
-	a := abandoned{log: &webhook.Log{Store: d.Webhooks, Queue: d.Jobs, Now: time.Now, Random: rand.Reader}}
-	var err error
-	a.all, err = a.log.Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
-	a.rows, a.text = Deliveries(a.all)
-	if len(a.all) == 0 {
-		a.text = "none was given up"
+	all, err = log(d).Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
+	if _, text = Deliveries(all); len(all) == 0 {
+		text = "none was given up"
 	}
-	return a, err
+	return all, text, err
 }
 
 type failed struct {
@@ -59,24 +53,25 @@ type failed struct {
 }
 
 func (c *failed) Run(ctx context.Context, d *deployed.Deployment) error {
-	a, err := c.abandoned(ctx, d)
+	all, text, err := c.abandoned(ctx, d)
 	if err != nil {
 		return err
 	}
-	return d.Show(a.rows, a.text)
+	rows, _ := Deliveries(all)
+	return d.Show(rows, text)
 }
 
 type resend struct{ window }
 
 func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	a, err := c.abandoned(ctx, d)
-	if len(a.rows) == 0 {
-		return change.None(a.text), err
+	all, text, err := c.abandoned(ctx, d)
+	if len(all) == 0 {
+		return change.None(text), err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, unchanged.", a.text, len(a.rows), c.Endpoint),
+		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, unchanged.", text, len(all), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			sent, err := a.log.ResendAll(ctx, a.all)
+			sent, err := log(d).ResendAll(ctx, all)
 			if err != nil {
 				err = fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
 			}

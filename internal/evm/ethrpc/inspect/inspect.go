@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -15,37 +16,33 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Selectors of EIP-20's methods: the first four bytes of keccak256("symbol()"),
-// keccak256("decimals()") and keccak256("allowance(address,address)").
-var (
-	symbolCall    = []byte{0x95, 0xd8, 0x9b, 0x41}
-	decimalsCall  = []byte{0x31, 0x3c, 0xe5, 0x67}
-	allowanceCall = []byte{0xdd, 0x62, 0xed, 0x3e}
-)
-
 // ErrToken reports a contract that does not describe itself as EIP-20 allows.
 var ErrToken = errors.New("no such token")
 
-// Token queries a node for its chain id and a token's symbol and decimals, or ErrToken if the contract does not answer.
-func Token(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
-	chainID, err = ethrpc.ChainOf(ctx, rawURL)
-	if err != nil {
-		return 0, token.Token{}, err
+// Discover queries the node at a URL for its chain id, and for the token of a contract as Token does.
+func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
+	var node *ethrpc.Node
+	if chainID, err = ethrpc.ChainOf(ctx, rawURL); err == nil {
+		node, err = ethrpc.Open(rawURL, ethrpc.Config{ChainID: chainID})
 	}
-	node, err := ethrpc.Open(rawURL, ethrpc.Config{ChainID: chainID})
-	if err != nil {
-		return 0, token.Token{}, err
+	if err == nil {
+		asset, err = Token(ctx, node, contract)
 	}
-	symbol, symbolErr := read(ctx, node, contract, symbolCall)
-	decimals, decimalsErr := read(ctx, node, contract, decimalsCall)
-	if err := errors.Join(symbolErr, decimalsErr); err != nil {
-		return 0, token.Token{}, fmt.Errorf("asking %s: %w", node, err)
+	return chainID, asset, err
+}
+
+// Token queries a node for a token's symbol and decimals, or ErrToken if the contract does not answer.
+func Token(ctx context.Context, node *ethrpc.Node, contract token.Address) (token.Token, error) {
+	symbol, symbolErr := read(ctx, node, contract, token.Selector("symbol()"))
+	decimals, decimalsErr := read(ctx, node, contract, token.Selector("decimals()"))
+	if err := cmp.Or(symbolErr, decimalsErr); err != nil {
+		return token.Token{}, fmt.Errorf("asking %s: %w", node, err)
 	}
 	name, ok := abiString(symbol)
 	if !ok || len(decimals) != 32 || !bytes.Equal(decimals[:31], make([]byte, 31)) {
-		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol or decimals on chain %d", ErrToken, contract, chainID)
+		return token.Token{}, fmt.Errorf("%w: %s has no symbol or decimals", ErrToken, contract)
 	}
-	return chainID, token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
+	return token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
 }
 
 // abiString reads an ABI-encoded string of at most 64 bytes: offset, length, bytes.
@@ -63,7 +60,9 @@ func Code(ctx context.Context, node *ethrpc.Node, at token.Address) ([]byte, err
 
 // Allowance returns how many of owner's coins spender may move, in the latest block.
 func Allowance(ctx context.Context, node *ethrpc.Node, contract, owner, spender token.Address) (token.Amount, error) {
-	units, err := read(ctx, node, contract, slices.Concat(allowanceCall, make([]byte, 12), owner[:], make([]byte, 12), spender[:]))
+	var twelve [12]byte // zeros before each address
+	units, err := read(ctx, node, contract,
+		slices.Concat(token.Selector("allowance(address,address)"), twelve[:], owner[:], twelve[:], spender[:]))
 	if err == nil && len(units) != 32 {
 		err = fmt.Errorf("%w: allowance returned %d bytes at %v", ErrToken, len(units), contract)
 	}

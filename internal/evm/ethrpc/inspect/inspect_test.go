@@ -15,11 +15,11 @@ func TestReadsContractsOfARealNode(t *testing.T) {
 	c := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 1, Now: time.Now}))(t)
 	defer func() { must.OK(t, c.Close()) }()
 	own, coin := c.Wallets()[0].Address, c.Token().Contract
-	id, asset, err := inspect.Token(t.Context(), c.URL(), coin)
+	id, asset, err := inspect.Discover(t.Context(), c.URL(), coin)
 	if err != nil || id != c.ID() || asset != c.Token() {
 		t.Errorf("%d, %+v, %v, want %d, %+v", id, asset, err, c.ID(), c.Token())
 	}
-	if _, asset, err := inspect.Token(t.Context(), c.URL(), own); !errors.Is(err, inspect.ErrToken) {
+	if _, asset, err := inspect.Discover(t.Context(), c.URL(), own); !errors.Is(err, inspect.ErrToken) {
 		t.Errorf("an account: %+v, %v, want ErrToken", asset, err)
 	}
 	node := must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: id}))(t)
