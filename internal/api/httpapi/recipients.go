@@ -16,7 +16,8 @@ import (
 )
 
 // CreateRecipient serves POST /recipients. The contracts of all assets are refused.
-func CreateRecipient(book *recipient.AddressBook, paid store.History, events dispatch.Announcer, assets Assets, now func() time.Time) Endpoint {
+func CreateRecipient(book *recipient.AddressBook, paid store.History, events dispatch.Announcer, assets Assets,
+	now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		all, err := assets.read(c.Context())
 		if err != nil {

@@ -294,7 +294,8 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 		"(?s)paid before     1 row,.*failed before   1 row, not tried again.*to pay          nothing.*" +
 			"paid now: 0 rows, 0 USDC; before: 1 row, 1 USDC, on "} {
 		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-		if out += fmt.Sprint(err); !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
+		out += fmt.Sprint(err)
+		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
 			t.Errorf("run %d: %s", n, out)
 		}
 	}
