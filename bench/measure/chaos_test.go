@@ -408,7 +408,7 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err 
 	return mined, nil
 }
 
-// auditBooks has the stack audit itself when everything is settled: the tables are those of the chain.
+// auditBooks runs remit audit once everything is settled: the tables must say what the chain says.
 func (v *victim) auditBooks(ctx context.Context) {
 	cmd := exec.CommandContext(ctx, v.command[0], "audit", "--json", "--stack", "http://"+v.command[3])
 	var words strings.Builder
