@@ -238,21 +238,16 @@ func (r *run) noop(ctx context.Context, id wallet.ID) (chain.Tx, error) {
 
 // dearer returns how much more than a pending transaction its next attempt takes, at least: as much
 // as a no-op. It is zero while the stored fees can be mined, or the fee limit allows no more.
-func (r *run) dearer(ctx context.Context, tx wallet.PendingTx) (coin, gas token.Amount, err error) {
-	rules, err := r.rules(ctx)
-	if err != nil {
-		return coin, gas, err
-	}
-	market, err := r.nodes.Fees(ctx)
-	if err != nil || !market.Asks(tx.Fees) {
-		return coin, gas, err
+func (r *run) dearer(ctx context.Context, tx wallet.PendingTx, market chain.Market, limit token.Amount) (coin, gas token.Amount) {
+	if !market.Asks(tx.Fees) {
+		return coin, gas
 	}
 	noop := r.nodes.Noop(ctx, r.ChainID, tx.Address, tx.Fees)
 	noop.GasUnit = r.GasUnit
 	coin, gas = noop.Takes(token.Amount{})
-	noop.Fees, _ = tx.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit), rules.FeeLimit)
+	noop.Fees, _ = tx.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, limit), limit)
 	coins, wei := noop.Takes(token.Amount{})
-	return coins.Sub(coin), wei.Sub(gas), nil
+	return coins.Sub(coin), wei.Sub(gas)
 }
 
 // advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
@@ -264,17 +259,32 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
-// fund reports how much to send to a wallet that cannot pay for the next attempt at its next nonce:
-// enough for all that are stored, at their highest fees, and for that attempt.
+// fund reports how much to send to a wallet that cannot pay for the next attempt at its next nonce: enough for all that
+// are stored, at their highest fees, and for that attempt. It counts a no-op that offers more than the market asks at
+// the market's price: settlement replaces it if the wallet cannot pay, and no operator could send what a lying node made
+// it offer.
 func (r *run) fund(ctx context.Context, address token.Address, leading chain.View, txs []wallet.PendingTx) error {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
 	if len(txs) == 0 {
 		return nil
 	}
-	coins, all, err := r.dearer(ctx, txs[0])
+	rules, err := r.rules(ctx)
 	if err != nil {
 		return err
 	}
+	market, err := r.nodes.Fees(ctx)
+	if err != nil {
+		return err
+	}
+	noop := r.nodes.Noop(ctx, r.ChainID, address, chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit))
+	noop.GasUnit, noop.L1Fee = r.GasUnit, market.L1Reserve(noop)
+	for i, tx := range txs {
+		if tx.Noop() && noop.Fees.Cap.Less(tx.Fees.Cap) {
+			txs[i].Fees = noop.Fees
+			txs[i].Amount, txs[i].Gas = noop.Takes(token.Amount{})
+		}
+	}
+	coins, all := r.dearer(ctx, txs[0], market, rules.FeeLimit)
 	next, _ := all.Add(txs[0].Gas) // of 2^64 transactions that no chain could pay, less
 	moved, _ := coins.Add(txs[0].Amount)
 	coin, gas := r.GasUnit.Holds(leading.Account)

@@ -99,6 +99,32 @@ func TestFund(t *testing.T) {
 	}
 }
 
+// TestFundOfDearNoops: the no-ops offer a base fee that was a lie, or has fallen. The recovery does not ask for what they
+// offer: the wallets can pay for no-ops at the market's price, which settlement sends instead.
+func TestFundOfDearNoops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _, r, mine := world(t, 12_000_000) // as TestFund
+		c.BaseFee = token.Units(800)
+		mine()
+		mine()
+		asked, lied := 0, true
+		r.Say = func(format string, _ ...any) {
+			if strings.HasPrefix(format, "waiting for") && !lied {
+				asked++
+			}
+		}
+		r.Wait = func(_ context.Context, d time.Duration) {
+			c.BaseFee, lied = token.Units(100), false
+			time.Sleep(d)
+			mine()
+		}
+		must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+		if asked > 0 {
+			t.Errorf("asked %d times for ether that the no-ops do not take", asked)
+		}
+	})
+}
+
 // lose mines a payment of the first wallet that no tables have, and returns the transaction that it was.
 func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, chain.Tx) {
 	lost := payment.KeyID("mer_1", "test", "order-1")
