@@ -458,3 +458,40 @@ func TestOneSlowNode(t *testing.T) {
 		})
 	}
 }
+
+// TestOneNodeContradictsBesideASlowOne: one node of three contradicts the receipt, or has another final block, and an
+// honest one is rate limited. The payment is confirmed by the slow node's word, which two rounds wait for.
+func TestOneNodeContradictsBesideASlowOne(t *testing.T) {
+	for name, liar := range map[string]func(chain.Node) chain.Node{
+		"no receipt":          func(n chain.Node) chain.Node { return bad{Node: n, name: "bad", nothing: true} },
+		"another final block": func(n chain.Node) chain.Node { return forked{bad{Node: n, name: "bad"}} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := w.commit("a", 0)
+			w.paid(p, p.TxHash)
+			w.second()
+			slow := interpose.Node{Node: w.peer, Around: bad{takes: 1500 * time.Millisecond}.around}
+			w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a"}, liar(w.peer), bad{Node: slow, name: "c"}}.Watch(time.Now, time.After)
+			w.settler.Now, w.settler.Wait = time.Now, settlement.Sleep
+			began := time.Now()
+			for range 3 {
+				_, _ = w.run(55 * second)
+			}
+			if state := w.stored(p).State; state != payment.Confirmed {
+				t.Errorf("%s: %s after %s", name, state, time.Since(began))
+			}
+		})
+	}
+}
+
+// forked has other blocks.
+type forked struct{ bad }
+
+func (f forked) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+	hashes, err := f.bad.BlockHashes(ctx, numbers)
+	for i := range hashes {
+		hashes[i] = chain.Hash{6, 31: byte(i)}
+	}
+	return hashes, err
+}

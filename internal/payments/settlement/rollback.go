@@ -127,14 +127,23 @@ type secondLook struct {
 // recedes reports whether the view's node calls less final than when the round began.
 func (l secondLook) recedes(v chain.View) bool { return slices.Contains(l.receded, v.Name()) }
 
-// lookAgain queries the nodes again, after the receipts: a node may change chains during a round.
+// lookAgain queries the nodes again, after the receipts: a node may change chains during a round. A patient round waits
+// for slow ones if the others do not suffice.
 func (r *round) lookAgain(ctx context.Context) secondLook {
 	return r.checks.join(ctx, func() secondLook {
-		f, heads := r.final(), r.Nodes.Heads(ctx, r.ConfirmationRule)
-		have := heads.Standing(ctx, f.block).Have
-		return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
-			heads.Receded(r.heads())}
+		look := r.look(ctx, r.Nodes)
+		if !look.same && r.patient {
+			look = r.look(ctx, r.Nodes.Patient())
+		}
+		return look
 	})
+}
+
+func (r *round) look(ctx context.Context, nodes chain.Nodes) secondLook {
+	f, heads := r.final(), nodes.Heads(ctx, r.ConfirmationRule)
+	have := heads.Standing(ctx, f.block).Have
+	return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
+		heads.Receded(r.heads())}
 }
 
 // steady reports whether enough nodes still have the final block that they had when the round began. If not, they may

@@ -23,7 +23,9 @@ type round struct {
 	heads       func() chain.Heads // waits for the nodes' heads
 	final       func() finality    // waits for the nodes' comparison with the newest known final block
 	checks      checks[secondLook] // of lookAgain
+	patient     bool               // it waits for slow nodes
 	held        atomic.Bool        // the tables may lack payments of the rail
+	dissent     atomic.Bool        // a node alone contradicts a receipt
 	since       time.Time          // the tables may lack attempts made earlier
 
 	suspecting sync.Once
@@ -65,7 +67,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	known := *r.known
 	uncompared := sync.OnceValue(func() func() bool { return async(func() bool { return s.uncompared(ctx, known) }) })
-	shared := &round{Settler: s, Nodes: nodes, uncompared: func() bool { return uncompared()() }, since: known.Since}
+	shared := &round{Settler: s, Nodes: nodes, patient: r.patient, since: known.Since}
+	shared.uncompared = func() bool { return uncompared()() }
 	shared.Rules, shared.unusable = s.rules(ctx)
 	if shared.unusable != nil || s.Refused(shared.Settings) != nil {
 		report.Unruled = 1
@@ -87,7 +90,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
-	r.patient = false
+	r.patient = r.patient && shared.dissent.Load() // the next round decides, by the same nodes
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {

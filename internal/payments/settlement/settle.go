@@ -231,6 +231,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 			view.Doubt(ctx, p.Log, "it contradicts a receipt", "tx", a.Tx, "dispute", a.Dispute)
 		}
 		p.tally(func(*Report) { p.disputed = append(p.disputed, a.Tx) })
+		p.dissent.Store(true)
 		is = slices.Contains(p.disputedBefore, a.Tx)
 	}
 	if !is && len(a.Against) > 0 {
