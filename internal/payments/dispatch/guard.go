@@ -39,7 +39,7 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 		if last == id { // if it is stored, it answers
 			continue
 		}
-		p, err := d.Store.Payment(ctx, last)
+		p, err := d.named(ctx, last)
 		switch {
 		case errors.Is(err, store.ErrNotFound), err == nil && (p.PaidNobody() || p.State == payment.Proposed || p.State.UsedUp()):
 			continue
@@ -60,6 +60,19 @@ func (d sending) guarded(ctx context.Context, id payment.ID, r payment.Request) 
 		return g, p, nil
 	}
 	return g, newest, nil
+}
+
+// named reads a payment that a guard names. DynamoDB applies the items of a transaction one after the other, so the
+// guard may be there before its payment, or before the release of its proposal. The refused write waits for them.
+func (d sending) named(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	p, err := d.Store.Payment(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && p.State == payment.Proposed {
+		if err := d.Store.Discard(ctx, payment.Payment{ID: id}); !errors.Is(err, store.ErrChanged) {
+			return p, cmp.Or(err, store.ErrChanged)
+		}
+		return d.Store.Payment(ctx, id)
+	}
+	return p, err
 }
 
 // giveWay discards a Prepared payment without a nonce that no request can be making any more. It returns

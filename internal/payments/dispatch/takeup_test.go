@@ -361,11 +361,12 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 		does  script
 		want  error
 	}{
-		"its request may live":      {handlerLife - time.Millisecond, nil, pending},
-		"its request is dead":       {handlerLife, nil, nil},
-		"its wallet cannot be read": {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
-		"its guard cannot be read":  {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
-		"it cannot be read":         {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
+		"its request may live":        {handlerLife - time.Millisecond, nil, pending},
+		"its request is dead":         {handlerLife, nil, nil},
+		"its wallet cannot be read":   {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
+		"its guard cannot be read":    {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
+		"it cannot be read":           {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
+		"its guard is seen before it": {0, script{"Payment#2": func(*process) error { return store.ErrNotFound }}, pending},
 		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error {
 			return p.ask("l", guarded).err
 		}}, pending},
