@@ -28,9 +28,12 @@ var showable = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,64}$`)
 func parseQuery(raw string, known []string) *form {
 	q := &form{object: strictjson.Value{Kind: strictjson.Object}, at: []any{"query"}, spoilt: map[string]invalid{}}
 	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
 		name, value, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(name)
-		if loc := []any{"query", name}; pair != "" && !slices.Contains(known, name) {
+		if loc := []any{"query", name}; !slices.Contains(known, name) {
 			if err != nil || !showable.MatchString(name) {
 				loc = loc[:1]
 			}
