@@ -510,11 +510,14 @@ func (s *payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 
 func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result, error) {
 	s.got = append(s.got, r)
-	if s.refuse != nil {
-		return dispatch.Result{}, s.refuse
-	}
-	if i := slices.IndexFunc(r.Outputs(), func(e payment.Entry) bool { return e.To == ownWallet }); i >= 0 {
+	i := slices.IndexFunc(r.Outputs(), func(e payment.Entry) bool { return e.To == ownWallet })
+	switch {
+	case i >= 0:
 		return dispatch.Result{}, &chain.EntryError{Index: i, Err: dispatch.ErrOwnWallet}
+	case r.NotAfter.After(s.now().Add(dispatch.MaxNotAfter)):
+		return dispatch.Result{}, dispatch.ErrNotAfter
+	case s.refuse != nil:
+		return dispatch.Result{}, s.refuse
 	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, &counter{next: byte(s.nonce)})
 	if err != nil {

@@ -96,14 +96,14 @@ func paying(handler string, read func(*form, *call, stack.Assets) asked, payer P
 		}
 		r := read(f, c, all)
 		f.proposalsOnly()
-		if err := r.complete(c, f); err != nil {
+		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		if r.IdempotencyKey == "" && misplaced(c.Request, f) {
-			return answer{}, errMisplaced
-		}
+		unusable := r.complete(c, f)
 		result, err := payer.Send(c.Context(), r.Request)
 		switch err = r.validity(err); {
+		case unusable != nil && invalidsOf(err) == nil:
+			return answer{}, unusable
 		case errors.Is(err, dispatch.ErrInProgress) && r.IdempotencyKey == "":
 			return answer{}, errors.Join(errKeyless, err)
 		case err != nil:
@@ -117,13 +117,17 @@ func paying(handler string, read func(*form, *call, stack.Assets) asked, payer P
 	})
 }
 
-// complete reads the headers of the request, unless f has faults.
+// complete reads the headers of the request. It returns an error if they are unusable, and a request that a Payer
+// refuses: first for a wallet of the stack among its recipients, then for its NotAfter.
 func (r *asked) complete(c *call, f *form) (err error) {
-	if err = f.err(); err == nil {
-		r.IdempotencyKey, err = idempotencyKey(c.Header)
-	}
-	if err == nil {
+	if r.IdempotencyKey, err = idempotencyKey(c.Header); err == nil {
 		r.NotAfter, err = notAfter(c.Header)
+	}
+	if err == nil && r.IdempotencyKey == "" && misplaced(c.Request, f) {
+		err = errMisplaced
+	}
+	if err != nil {
+		r.NotAfter = time.Unix(1<<40, 0) // beyond MaxNotAfter for ever
 	}
 	return err
 }

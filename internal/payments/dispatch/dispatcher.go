@@ -157,15 +157,21 @@ type Result struct {
 // stored. A repeated request returns the payment as it is now, or finishes the one that an earlier request began.
 // Errors are the refusals, ErrKeyReused, ErrInProgress, and errors of the store from before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
-	if r.NotAfter.Unix()-d.Now().Unix() > int64(MaxNotAfter/time.Second) {
-		return Result{}, ErrNotAfter
-	}
 	s, err := d.begin(ctx)
 	s.notAfter, s.owner = r.NotAfter, r.Owner()
-	if cmp.Or(err, s.refused) == nil && !s.Closed && s.RequireKey && r.IdempotencyKey == "" {
+	_, impossible := s.possible(ctx, r) // prepare finds the same wallets without a read
+	own := errors.Is(impossible, ErrOwnWallet)
+	switch {
+	case own:
+	case r.NotAfter.Unix()-d.Now().Unix() > int64(MaxNotAfter/time.Second):
+		return Result{}, ErrNotAfter
+	case cmp.Or(err, s.refused) == nil && !s.Closed && s.RequireKey && r.IdempotencyKey == "":
 		return Result{}, ErrKeyMissing
 	}
-	refusal := s.barred(r, false, err)
+	refusal := s.barred(r, false, cmp.Or(err, s.refused, impossible))
+	if own {
+		refusal = impossible
+	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
 	switch {
 	case err != nil:

@@ -276,6 +276,26 @@ func TestWithoutAKey(t *testing.T) {
 	p.ask("").is("the stack requires a key", dispatch.ErrKeyMissing)
 }
 
+// TestAWalletOfTheStack is refused before anything else that is wrong, but not if its payment was made before.
+func TestAWalletOfTheStack(t *testing.T) {
+	p := newProcess(t, script{})
+	p.ask("paid").is("before", nil)
+	p.keys = append(p.keys, asked.To)
+	p.Pass(dispatch.RegistryAge)
+	p.ask("paid").is("its replay", nil)
+	p.set(func(s *settings.Settings) { s.RequireKey = true })
+	p.ask("").is("without a key", dispatch.ErrOwnWallet)
+	p.set(func(s *settings.Settings) { s.Closed = true })
+	p.Script["Nodes#4"] = func(*process) error { return porttest.ErrBroken }
+	p.ask("k", p.until(dispatch.MaxNotAfter+time.Second)).is("too far ahead, without nodes", dispatch.ErrOwnWallet)
+	p.ask("k", p.until(-time.Second), func(r *payment.Request) {
+		r.Key = payment.KeyLimits{OtherAsset: true, ApproveAbove: unit(99)}
+	}).is("late, not for this key, and closed", dispatch.ErrOwnWallet)
+	if len(p.Script) > 0 || p.Times["Wallets"] != 3 {
+		t.Errorf("%d reads of wallets, one of them of a startup check: %v", p.Times["Wallets"], p.Calls)
+	}
+}
+
 // TestTimeForAPayment: six seconds are the least that must be left for a
 // reservation, on the way there as for a payment that is taken up again.
 func TestTimeForAPayment(t *testing.T) {

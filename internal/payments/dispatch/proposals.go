@@ -97,13 +97,14 @@ func answer(p, stored proposal.Proposal) (proposal.Proposal, bool, error) {
 
 // judge returns why p cannot be stored. Its release judges the rest.
 func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Request, mayPay bool) error {
+	_, impossible := d.possible(ctx, r)
+	if errors.Is(impossible, ErrOwnWallet) {
+		return impossible
+	}
 	if !p.Required && !mayPay {
 		return apikey.ErrNotPermitted
 	}
-	if err := d.barred(r, p.Required, nil); err != nil {
-		return err
-	}
-	if _, err := d.possible(ctx, r); err != nil {
+	if err := cmp.Or(d.barred(r, p.Required, nil), impossible); err != nil {
 		return err
 	}
 	for i, e := range r.Entries {

@@ -460,9 +460,9 @@ func TestPropose(t *testing.T) {
 	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = unit(99) }
 	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
 	own := func(_ *proposal.Proposal, r *payment.Request) { r.To = first }
-	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free, own)
+	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free)
 	fails("late", dispatch.ErrExpired, key, late, above, free)
-	fails("own wallet", dispatch.ErrOwnWallet, key, own)
+	fails("own wallet, late and above", dispatch.ErrOwnWallet, key, own, late, above, free)
 	fails("above, with approval", nil, key, above)
 	limited := func(units uint64) func(*payment.Request) {
 		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }
