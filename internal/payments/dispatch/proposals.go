@@ -101,7 +101,7 @@ func (d sending) judge(ctx context.Context, p proposal.Proposal, r payment.Reque
 	if errors.Is(impossible, ErrOwnWallet) {
 		return impossible
 	}
-	if !p.Required && !mayPay {
+	if !p.Required && !mayPay && !d.expired() {
 		return apikey.ErrNotPermitted
 	}
 	if err := cmp.Or(d.barred(r, p.Required, nil), impossible); err != nil {
@@ -151,14 +151,14 @@ func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by 
 			return p, proposal.ErrOwn
 		case !pays(p.Payment.Coin()):
 			return p, ErrOtherAsset
-		case by.Limits.Guard > 0 && p.Payment.Entries != nil:
-			return p, ErrGuardedBatch
 		case state.UsedUp():
 			return p, proposal.ErrEnded
 		case p.Approver.Key != "" || state.Signed():
 			return p, nil
 		case state == payment.Proposed && !s.Now().Before(p.ExpiresAt()):
 			return p.End(payment.Expired, s.Now()), s.unmade(ctx, p.Payment)
+		case by.Limits.Guard > 0 && p.Payment.Entries != nil:
+			return p, ErrGuardedBatch
 		}
 		return p.Approve(by, s.Now()), nil
 	})

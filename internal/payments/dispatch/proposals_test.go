@@ -247,6 +247,12 @@ func TestApproval(t *testing.T) {
 	if err := d.approve(limited); !errors.Is(err, dispatch.ErrGuardedBatch) {
 		t.Errorf("a batch by a guarded key: %v", err)
 	}
+	d.Pass(time.Hour)
+	for range 2 { // it ends, and has ended
+		if err := d.approve(limited); !errors.Is(err, proposal.ErrEnded) {
+			t.Errorf("a batch by a guarded key, after its end: %v", err)
+		}
+	}
 }
 
 // TestCancel: 200 only if nothing will be paid, 409 if a nonce is held, and a dead release is taken back.
@@ -473,9 +479,11 @@ func TestPropose(t *testing.T) {
 	d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) })
 	d.ask("direct", limited(99)).is("its replay, above the rail's", nil)
 	d.ask("any key").is("above the rail's", dispatch.ErrApprovalRequired)
-	if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, payment.Request{}, false); !errors.Is(err,
-		apikey.ErrNotPermitted) {
-		t.Errorf("without the scope: %v", err)
+	for want, notAfter := range map[error]time.Time{apikey.ErrNotPermitted: {}, dispatch.ErrExpired: d.Now().Add(-time.Second)} {
+		r := payment.Request{NotAfter: notAfter}
+		if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, r, false); !errors.Is(err, want) {
+			t.Errorf("without the scope: %v, want %v", err, want)
+		}
 	}
 }
 
