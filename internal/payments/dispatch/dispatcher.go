@@ -165,7 +165,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	case own:
 	case r.NotAfter.Unix()-d.Now().Unix() > int64(MaxNotAfter/time.Second):
 		return Result{}, ErrNotAfter
-	case cmp.Or(err, s.refused) == nil && !s.Closed && s.RequireKey && r.IdempotencyKey == "":
+	case s.RequireKey && r.IdempotencyKey == "":
 		return Result{}, ErrKeyMissing
 	}
 	refusal := s.barred(r, false, cmp.Or(err, s.refused, impossible))

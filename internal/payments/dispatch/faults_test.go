@@ -274,6 +274,9 @@ func TestWithoutAKey(t *testing.T) {
 	p.ask("").is("without randomness", porttest.ErrBroken).without("Create#1")
 	p.set(func(s *settings.Settings) { s.RequireKey = true })
 	p.ask("").is("the stack requires a key", dispatch.ErrKeyMissing)
+	p.set(func(s *settings.Settings) { s.Closed = true })
+	p.Script = breaks(fmt.Sprint("Nodes#", p.Times["Nodes"]+1))
+	p.ask("").is("it is closed, and without nodes", dispatch.ErrKeyMissing)
 }
 
 // TestAWalletOfTheStack is refused before anything else that is wrong, but not if its payment was made before.
