@@ -56,12 +56,12 @@ func (q *Jobs) Enqueue(ctx context.Context, job string, delay time.Duration) err
 	if delay < 0 || delay > webhook.QueueLimit {
 		return fmt.Errorf("enqueuing a webhook job: a delay of %v is not between 0 and %v", delay, webhook.QueueLimit)
 	}
-	ref, err := webhook.ParseRef(job)
+	of, _, err := webhook.ParseJob(job)
 	if err != nil {
 		return fmt.Errorf("enqueuing a webhook job: %w", err)
 	}
 	m := &message{
-		types.SendMessageBatchRequestEntry{MessageBody: &job, MessageGroupId: &ref.Merchant, DelaySeconds: seconds(delay)},
+		types.SendMessageBatchRequestEntry{MessageBody: &job, MessageGroupId: &of.Merchant, DelaySeconds: seconds(delay)},
 		make(chan struct{}, 1), make(chan error, 1),
 	}
 	q.mu.Lock()

@@ -90,13 +90,9 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 	d.Meter.Add("WebhookDuration", float64(x.Duration.Milliseconds()))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	return d.conclude(ctx, e, del, x)
-}
-
-// conclude stores the consequences of an attempt: first the endpoint's health, then the attempt, then the job for the
-// next attempt. A crash between two of these writes leaves the job in the queue, and it is done again. So the
-// endpoint's health knows every attempt of the log, and every pending delivery has a job or a place in the due index.
-func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
+	// First the endpoint's health is stored, then the attempt, then the job for the next attempt. A crash between two of
+	// these writes leaves the job in the queue, and it is done again. So the endpoint's health knows every attempt of the
+	// log, and every pending delivery has a job or a place in the due index.
 	next := d.after(del, x)
 	if err := d.assess(ctx, e, next, x.Attempt); err != nil {
 		return err

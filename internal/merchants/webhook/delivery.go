@@ -25,12 +25,6 @@ func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
 
-// ParseRef returns the Ref of a job. Any other text is ErrJob.
-func ParseRef(job string) (Ref, error) {
-	d, _, err := ParseJob(job)
-	return d.Ref, err
-}
-
 // ParseJob returns a job's delivery: whole if it is the first attempt's, else only its Ref. Any other text is ErrJob.
 func ParseJob(job string) (d Delivery, whole bool, err error) {
 	parts := strings.Split(job, "/")

@@ -42,11 +42,11 @@ func (q *jobs) Enqueue(_ context.Context, job string, delay time.Duration) error
 	if q.ctx.Err() != nil {
 		return q.ctx.Err()
 	}
-	ref, err := webhook.ParseRef(job)
+	of, _, err := webhook.ParseJob(job)
 	if err != nil {
 		return err
 	}
-	kept, _ := q.lanes.LoadOrStore(ref.Endpoint, make(chan struct{}, perEndpoint))
+	kept, _ := q.lanes.LoadOrStore(of.Endpoint, make(chan struct{}, perEndpoint))
 	lane := kept.(chan struct{})
 	q.wg.Go(func() {
 		for pause := delay; ; pause = jobRetry {
