@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// ErrKeysScope reports limits of a key with the scope Keys.
-var ErrKeysScope = errors.New("a key with the scope keys has no limits; remove the scope or the limits")
-
 // ErrNoScope reports a key that could do nothing.
 var ErrNoScope = errors.New("the key would have no scope; name one")
 
@@ -20,15 +17,15 @@ type KeyRequest struct {
 	Life   time.Duration // zero: as long as the asking key's
 }
 
-// Check returns ErrKeysScope if r names the scope Keys beside a limit.
+// Check returns an error if r names the scope Keys beside a limit.
 func (r KeyRequest) Check() error {
 	if slices.Contains(r.Scopes, Keys) && r.Limits.limited() {
-		return ErrKeysScope
+		return errors.New("a key with the scope keys has no limits; remove the scope or the limits")
 	}
 	return nil
 }
 
-// limit gives k, a fresh key that by makes, its rights. The errors are ErrKeysScope,
+// limit gives k, a fresh key that by makes, its rights. The errors are Check's,
 // ErrNoScope, and ErrNotPermitted for a scope that by lacks or a later expiry.
 func (r KeyRequest) limit(by Key, k *Key) error {
 	if err := r.Check(); err != nil {

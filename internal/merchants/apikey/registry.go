@@ -23,7 +23,7 @@ type Registry struct {
 
 // Create makes a merchant of that name and its first key; the zero KeyRequest asks for a key that may do everything.
 // Two calls with one name make two merchants. It returns an error of CheckName for a name that a merchant may not have,
-// ErrKeysScope or ErrNoScope. After any other error the merchant may be stored; its key was never handed out.
+// KeyRequest.Check's or ErrNoScope. After any other error the merchant may be stored; its key was never handed out.
 func (r *Registry) Create(ctx context.Context, merchantName string, request KeyRequest) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
@@ -60,7 +60,7 @@ func asking(ctx context.Context, keys Finder, p Principal, now time.Time) (Key, 
 
 // Issue makes a further key of by's merchant, with no scope that by lacks and no later expiry. The merchant is
 // notified first, so that no key works without its notice; after a crash, or when others take its place under MaxLive
-// meanwhile, it may have been notified of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
+// meanwhile, it may have been notified of a key that was never stored. The errors are KeyRequest.Check's, ErrNoScope,
 // ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was never handed out.
 func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
 	m := r.mint(by.MerchantID, by.MerchantName)
