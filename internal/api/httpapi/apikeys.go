@@ -151,7 +151,7 @@ func IssueAPIKey(keys *apikey.Registry, events dispatch.Announcer, assets Assets
 				Daily:        apikey.Limit{Amount: f.limit("daily_amount"), Count: f.count("daily_count", apikey.MaxCount)},
 				ApproveAbove: f.limit("approve_above")}, Life: f.seconds("expires_in_seconds", 0, time.Second, longestLife),
 		}
-		r.Limits.Book = f.choice("recipients", "any", "book") == "book"
+		r.Limits.Book = f.word("recipients", "any", "book") == "book"
 		guard := f.seconds("repeat_guard_seconds", 0, apikey.MinGuard*time.Second, apikey.MaxGuard*time.Second)
 		r.Limits.Guard = uint64(guard / time.Second)
 		if _, ok := f.given("asset"); ok || r.Limits.HasAmounts() {

@@ -67,11 +67,11 @@ func (f *form) text(field string, least, most int) (s string, ok bool) {
 	return v.Text, false
 }
 
-// choice reads an optional string, one of two.
-func (f *form) choice(field, a, b string) string {
+// word reads an optional string, one of several words.
+func (f *form) word(field string, words ...string) string {
 	v, ok := f.given(field)
-	if ok && (v.Kind != strictjson.String || v.Text != a && v.Text != b) {
-		f.refuse(field, "enum", fmt.Sprintf("Must be %q or %q", a, b))
+	if ok && (v.Kind != strictjson.String || !slices.Contains(words, v.Text)) {
+		f.refuse(field, "enum", "Must be one of "+strings.Join(words, ", "))
 	}
 	return v.Text
 }

@@ -38,7 +38,7 @@ func CreateProposal(proposals *dispatch.Proposals, wallets WalletFinder, assets 
 		}
 		p := proposal.Proposal{By: authorOf(c.caller), NotBefore: f.notBefore(now()),
 			Life:     f.seconds("expires_in_seconds", proposal.DefaultLife, proposal.MinLife, proposal.MaxLife),
-			Required: f.choice("approval", "required", "none") != "none"}
+			Required: f.word("approval", "required", "none") != "none"}
 		if err := cmp.Or(f.err(), r.complete(c, f)); err != nil {
 			return answer{}, err
 		}

@@ -77,13 +77,3 @@ func (f *form) pageLimit(otherwise int) int {
 	}
 	return n
 }
-
-// word reads a parameter that is one of several words.
-func (f *form) word(name string, words ...string) string {
-	sent, ok := f.given(name)
-	if ok && !slices.Contains(words, sent.Text) {
-		f.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
-		return ""
-	}
-	return sent.Text
-}

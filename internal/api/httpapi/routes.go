@@ -96,17 +96,6 @@ func (r Route) match(path string) (params map[string]string, ok bool) {
 	return params, true
 }
 
-// allowed returns the methods of path in the order of Routes, as the Allow header lists them.
-func allowed(path string) string {
-	var methods []string
-	for _, r := range Routes {
-		if _, ok := r.match(path); ok {
-			methods = append(methods, r.Method)
-		}
-	}
-	return strings.Join(methods, ", ")
-}
-
 // find returns the endpoint that serves r and the parameters in its path, or a problem.
 func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, error) {
 	path := r.URL.EscapedPath()
@@ -118,9 +107,15 @@ func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, e
 		}
 		known = known || ok
 	}
-	if known {
-		return Endpoint{}, nil, problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
-			detail: "Method Not Allowed", allow: allowed(path)}
+	if !known {
+		return Endpoint{}, nil, errNoRoute
 	}
-	return Endpoint{}, nil, errNoRoute
+	var allowed []string
+	for _, route := range Routes {
+		if _, ok := route.match(path); ok {
+			allowed = append(allowed, route.Method)
+		}
+	}
+	return Endpoint{}, nil, problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+		detail: "Method Not Allowed", allow: strings.Join(allowed, ", ")}
 }
