@@ -12,6 +12,7 @@ import (
 func main() { boot.Authorizer(wire) }
 
 func wire(env *boot.Env) boot.Authenticate {
+	env.Impatient()
 	keys := dynamo.NewAPIKeys(dynamo.Client(env.AWS), env.String("API_KEYS_TABLE"))
 	auth := &apikey.Authenticator{Keys: keys, Mode: boot.Parse(env, "MODE", apikey.ParseMode)}
 	return func(ctx context.Context, presented string) (apikey.Principal, error) {

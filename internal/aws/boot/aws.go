@@ -64,15 +64,8 @@ func bounded() *awshttp.BuildableClient {
 	})
 }
 
-// Impatient returns wire with attempts that take at most a second, for a function that must answer within five.
-func Impatient[H any](wire func(*Env) H) func(*Env) H {
-	return func(e *Env) H {
-		if c, ok := e.AWS.HTTPClient.(*awshttp.BuildableClient); ok {
-			e.AWS.HTTPClient = c.WithTimeout(time.Second)
-		}
-		return wire(e)
-	}
-}
+// Impatient bounds attempts to a second, for a function that must answer within five.
+func (e *Env) Impatient() { e.AWS.HTTPClient = bounded().WithTimeout(time.Second) }
 
 // throttled matches an error of DynamoDB, or the reason of a transaction that it did not try.
 var throttled = regexp.MustCompile("Throttl|ThroughputExceeded|RequestLimitExceeded")
