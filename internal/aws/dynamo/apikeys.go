@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -163,18 +162,12 @@ func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key,
 	return k, err
 }
 
-func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[attributes, error] {
-	return s.query(ctx, "querying the API keys of "+merchantID, &dynamodb.QueryInput{
-		IndexName:                 aws.String(indexMerchant),
-		KeyConditionExpression:    aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: attributes{":m": text(merchantID)},
-		ScanIndexForward:          aws.Bool(false),
-	})
-}
-
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
-	keys, err := all(s.ofMerchant(ctx, merchantID), decodeAPIKey)
-	slices.SortStableFunc(keys, apikey.NewestFirst)
+	keys, err := all(s.query(ctx, "querying the API keys of "+merchantID, &dynamodb.QueryInput{
+		IndexName: aws.String(indexMerchant), KeyConditionExpression: aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
+	}), decodeAPIKey)
+	slices.SortFunc(keys, apikey.NewestFirst)
 	return keys, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,11 +67,7 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	}
 	if attempts == 0 {
 		c.when = "attribute_not_exists(pk) OR " + c.when
-		for _, name := range deliveryFixed {
-			if item[name] != nil {
-				c.set[name] = item[name]
-			}
-		}
+		maps.Copy(c.set, pick(item, deliveryFixed...))
 	}
 	_, err := s.apply(ctx, c)
 	if item, ok := refused(err); ok {

@@ -140,7 +140,7 @@ func (s *Payments) entries(ctx context.Context, buckets []bucket, from store.Pos
 }
 
 // buckets returns the unread buckets of the list for f, none if no payment can match.
-func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
+func (s *Payments) buckets(f store.Filter, look int) (all []bucket) {
 	if oldest, newest := bounds(f); oldest > newest {
 		return nil
 	}
@@ -148,14 +148,14 @@ func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 	if f.Reference != "" {
 		prefix, index, keys = referencePrefix(f.Merchant, f.Mode, f.Reference), nil, "pk = :list AND sk"
 	}
-	for _, pk := range listPKs(prefix) {
+	for n := range uint32(ListBuckets) {
 		values, filter := attributes{}, ""
 		if f.Status != "" && f.Reference == "" {
 			if filter = statusFilter(f.Status, values); filter == "" {
 				return nil
 			}
 		}
-		all = append(all, s.bucket(index, keys, pk, f, filter, values, n))
+		all = append(all, s.bucket(index, keys, bucketPK(prefix, n), f, filter, values, look))
 	}
 	return all
 }

@@ -116,15 +116,10 @@ const ListBuckets = 16
 // listPK and listSK are a payment's place in its merchant's list: a bucket by id, and text that sorts by time and id.
 
 func listPK(prefix, id string) string {
-	return prefix + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
+	return bucketPK(prefix, crc32.ChecksumIEEE([]byte(id))%ListBuckets)
 }
 
-func listPKs(prefix string) (all []string) {
-	for bucket := range uint64(ListBuckets) {
-		all = append(all, prefix+"#"+strconv.FormatUint(bucket, 16))
-	}
-	return all
-}
+func bucketPK(prefix string, n uint32) string { return fmt.Sprintf("%s#%x", prefix, n) }
 
 func listPrefix(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
 

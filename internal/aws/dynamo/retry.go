@@ -17,9 +17,14 @@ import (
 // names the error that its caller then gets.
 
 // conflicts makes the SDK repeat a call that lost against a transaction on its item, and was not applied.
-func conflicts(o *dynamodb.Options) {
-	if r, ok := retry.AddWithErrorCodes(o.Retryer).(aws.RetryerV2); ok {
-		o.Retryer = &conflictRetryer{RetryerV2: r}
+func conflicts(o *dynamodb.Options) { counting(new(int))(o) }
+
+// counting is conflicts, and counts in n the call's other failures.
+func counting(n *int) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) {
+		if r, ok := retry.AddWithErrorCodes(o.Retryer).(aws.RetryerV2); ok {
+			o.Retryer = &conflictRetryer{r, n}
+		}
 	}
 }
 
@@ -32,7 +37,7 @@ const (
 // A conflictRetryer gives conflicts more tries than other errors of a call get. It belongs to one call.
 type conflictRetryer struct {
 	aws.RetryerV2
-	others int
+	others *int
 }
 
 func (r *conflictRetryer) MaxAttempts() int { return max(r.RetryerV2.MaxAttempts(), conflictTries) }
@@ -41,15 +46,15 @@ func (r *conflictRetryer) IsErrorRetryable(err error) bool {
 	if conflicted(err) {
 		return true
 	}
-	r.others++
-	return r.others < r.RetryerV2.MaxAttempts() && r.RetryerV2.IsErrorRetryable(err)
+	*r.others++
+	return *r.others < r.RetryerV2.MaxAttempts() && r.RetryerV2.IsErrorRetryable(err)
 }
 
 func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if conflicted(err) {
 		return conflictDelay << min(max(attempt-1, 0), conflictTries), nil
 	}
-	return r.RetryerV2.RetryDelay(min(attempt, r.others), err)
+	return r.RetryerV2.RetryDelay(min(attempt, *r.others), err)
 }
 
 // unjudged are the codes of a write that was not tried, because another transaction was at work on its item or
@@ -72,22 +77,3 @@ func conflicted(err error) bool {
 
 // once keeps the SDK from repeating a call whose answer is lost.
 func once(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, 1) }
-
-// counting counts in n the times that the call failed.
-func counting(n *int) func(*dynamodb.Options) {
-	return func(o *dynamodb.Options) {
-		if r, ok := o.Retryer.(aws.RetryerV2); ok {
-			o.Retryer = counter{r, n}
-		}
-	}
-}
-
-type counter struct {
-	aws.RetryerV2
-	failed *int
-}
-
-func (c counter) IsErrorRetryable(err error) bool {
-	*c.failed++
-	return c.RetryerV2.IsErrorRetryable(err)
-}

@@ -160,14 +160,10 @@ func decodeDenial(item attributes) (store.Denial, error) {
 }
 
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
-	others := 0
-	_, err := all(s.partition(ctx, "counting the deny list", deniedPK, "", ""), func(item attributes) (struct{}, error) {
-		if textOf(item, attrSK) != d.To.String() {
-			others++
-		}
-		return struct{}{}, nil
-	})
-	if err := cmp.Or(err, store.FitsDenials(d, others)); err != nil {
+	denied, err := all(s.partition(ctx, "counting the deny list", deniedPK, "", ""),
+		func(item attributes) (string, error) { return textOf(item, attrSK), nil })
+	others := slices.DeleteFunc(denied, func(to string) bool { return to == d.To.String() })
+	if err := cmp.Or(err, store.FitsDenials(d, len(others))); err != nil {
 		return err
 	}
 	item := denialKey(d.To)

@@ -225,13 +225,16 @@ func (r *rendering) value(name string, v any) {
 	r.values[name] = encodeValue(v)
 }
 
-// apply makes a change. An update makes the item if there is none, and returns the attributes that c asks for.
+// apply makes a change, with conflicts unless there are other options. An update makes the item if there is none, and
+// returns the attributes that c asks for.
 func (t table) apply(ctx context.Context, c change, options ...func(*dynamodb.Options)) (attributes, error) {
 	if c.fits != nil {
 		return nil, c.fits
 	}
 	r := c.render()
-	options = append([]func(*dynamodb.Options){conflicts}, options...)
+	if options == nil {
+		options = []func(*dynamodb.Options){conflicts}
+	}
 	switch {
 	case c.item != nil:
 		_, err := t.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.name, Item: c.item, ConditionExpression: r.when,
