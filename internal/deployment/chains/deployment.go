@@ -28,40 +28,18 @@ func (d Deployment) Open() (open []error) {
 	if d.Mode != "live" && d.Environment != "prod" && !IsMain(d.ChainID) {
 		return nil
 	}
-	for _, p := range []struct {
-		closed bool
-		what   string
-	}{
-		{d.Mode == "live", "A main network and Environment=prod move real money; " +
-			"set Mode to live, or use a test network and another Environment."},
-		{d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."},
-	} {
-		if !p.closed {
-			open = append(open, errors.New(p.what))
-		}
+	if d.Mode != "live" {
+		open = append(open, errors.New("A main network and Environment=prod move real money; "+
+			"set Mode to live, or use a test network and another Environment."))
+	}
+	if d.AlarmTopic == "" {
+		open = append(open, errors.New("A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."))
 	}
 	return open
 }
 
 // PublicKeys reports whether strangers may make API keys: only where developers play with test money.
 func (d Deployment) PublicKeys() bool { return d.Mode == "test" && d.Environment == "dev" }
-
-// Rail returns the rail that texts describe, by the names of its settings. Where those of the asset are empty the
-// chain's own values hold (Profile.Asset).
-func Rail(texts map[string]string) (settings.Rail, error) {
-	var s settings.Settings
-	var errs []error
-	for _, name := range []string{"ChainId", "ConfirmationRule", "Quorum", "BlockTime", "TokenLow", "GasLowGwei"} {
-		if text := texts[name]; text != "" {
-			next, err := settings.Payments.Set(s, name, text)
-			s, errs = next, append(errs, err)
-		}
-	}
-	own, _ := Of(s.ChainID)
-	var err error
-	s.Token, s.Network, err = own.Asset(texts["Network"], texts["TokenAddress"], texts["TokenSymbol"], texts["TokenDecimals"])
-	return s.Rail, errors.Join(append(errs, err)...)
-}
 
 // Read returns how a stack of a mode pays by a rail. Where a part of it is empty the chain's own value holds, and in
 // live mode the rule finalized.

@@ -4,12 +4,14 @@ package chains
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -151,28 +153,31 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 	return c
 }
 
-// Asset returns a rail's token and the name of its network, from the settings Network, TokenAddress, TokenSymbol
-// and TokenDecimals. Each may be empty: the name is then the profile's, in lower case with hyphens, and the token
-// Circle's USDC on that chain, which has six decimals on every chain in this package
-// (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another contract has no symbol and
-// decimals of its own here: its settings must have both.
-func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
-	name = cmp.Or(network, p.Network())
-	if contract == "" && p.USDC == "" || name == "" {
-		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals",
-			p.ID)
+// First returns the first version of the settings of a rail on the chain, from texts by name. The chain's own name and
+// Circle's USDC, which has six decimals on every chain in this package
+// (https://developers.circle.com/stablecoins/usdc-contract-addresses), stand in for empty texts. The symbol and the
+// decimals of another token must be there.
+func (p Profile) First(texts map[string]string) (first settings.Settings, err error) {
+	all := map[string]string{"Network": p.Network(), "TokenAddress": p.USDC}
+	if strings.EqualFold(cmp.Or(texts["TokenAddress"], p.USDC), p.USDC) {
+		all["TokenSymbol"], all["TokenDecimals"] = "USDC", "6"
 	}
-	if t.Contract, err = token.ParseAddress(cmp.Or(contract, p.USDC)); err != nil {
-		return token.Token{}, "", fmt.Errorf("TokenAddress: %w", err)
+	for name, text := range texts {
+		all[name] = cmp.Or(text, all[name])
 	}
-	if (symbol == "" || decimals == "") && t.Contract.String() != p.USDC {
-		return token.Token{}, "", errors.New("TokenAddress is not the chain's USDC; set TokenSymbol and TokenDecimals")
+	all["ChainId"] = strconv.FormatUint(p.ID, 10)
+	for _, name := range []string{"Network", "TokenAddress", "TokenSymbol", "TokenDecimals"} {
+		if all[name] == "" {
+			return first, fmt.Errorf("%s is not known for this token on chain %d; set it", name, p.ID)
+		}
 	}
-	t.Symbol = cmp.Or(symbol, "USDC")
-	if t.Decimals, err = strconv.Atoi(cmp.Or(decimals, "6")); err != nil || t.Decimals < 0 || t.Decimals > 36 {
-		return token.Token{}, "", fmt.Errorf("TokenDecimals %q is not a number from 0 to 36", decimals)
+	first = settings.Default(settings.Rail{})
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err == nil {
+			first, err = settings.Payments.Set(first, name, all[name])
+		}
 	}
-	return t, name, nil
+	return first, err
 }
 
 // Gwei returns an amount of wei.

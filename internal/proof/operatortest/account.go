@@ -103,11 +103,12 @@ func (a *Account) Play(words map[string]string) {
 
 // Rail is the rail of an Account.
 func Rail() settings.Rail {
-	rail, err := chains.Rail(map[string]string{"ChainId": "84532"})
+	own, _ := chains.Of(84532)
+	first, err := own.First(nil)
 	if err != nil {
 		panic(err)
 	}
-	return rail
+	return first.Rail
 }
 
 // railOf is the rail of a stack that has a configuration, with Rail's values where that has none.

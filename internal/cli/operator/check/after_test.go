@@ -331,7 +331,8 @@ func TestPreflightTriesNodes(t *testing.T) {
 		secret := fmt.Sprintf(`{"8453":{"urls":[%q]}}`, node.URL)
 		return map[string]string{"GetSecretValue": fmt.Sprintf(`{"SecretString":%q}`, secret)}[action]
 	}
-	stored := settings.Default(must.Get(chains.Rail(map[string]string{"ChainId": "8453"}))(t))
+	base, _ := chains.Of(8453)
+	stored := must.Get(base.First(nil))(t)
 	for _, c := range [][3]string{{"live", "", "WARN "}, {"live", "answering", "ok "}, {"test", "", "ok "}} {
 		stored.Quorum, stored.At = c[1], time.Unix(1, 0)
 		must.OK(t, dynamo.NewPayments(dynamotest.Client(t), "operator-payments").SetSettings(t.Context(), stored))

@@ -125,7 +125,6 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	if err != nil {
 		return none, err
 	}
-	values["ChainId"] = fmt.Sprint(own.ID)
 	if c.Token != "" {
 		values["TokenAddress"] = c.Token
 	} else if values["TokenAddress"] == "" {
@@ -161,14 +160,7 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 			values["TokenSymbol"] = read.Symbol
 		}
 	}
-	rail, err := chains.Rail(values)
-	first := settings.Default(rail)
-	for name, value := range values {
-		if err == nil {
-			first, err = settings.Payments.Set(first, name, value)
-		}
-	}
-	return first, err
+	return own.First(values)
 }
 
 // row is a rail as an operator sees it.
