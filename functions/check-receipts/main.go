@@ -4,11 +4,9 @@ package main
 
 import (
 	"log/slog"
-	"os"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
-	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/aws/signenv"
 	"github.com/remit-payouts/remit/internal/aws/tableenv"
@@ -20,7 +18,7 @@ func main() { boot.Schedule(wire) }
 
 func wire(started *boot.Env) boot.Run {
 	env := tableenv.Env{Env: started}
-	meter, nodes := emf.New(os.Stdout, env.String("STACK"), env.Now), chainenv.Open(started)
+	meter, nodes := env.Meter(), chainenv.Open(started)
 	pusher := &webhook.Pusher{Store: env.Webhooks(), Queue: eventenv.Jobs(env), Meter: meter}
 	r := runner{nodes: nodes, meter: meter, now: env.Now, pusher: pusher}
 	r.rails = settlement.NewRails(settlement.Wiring{Config: env.Config(), Nodes: nodes.Of}, settlement.Parts{

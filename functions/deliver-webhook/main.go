@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/bus"
-	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/aws/kms"
 	"github.com/remit-payouts/remit/internal/aws/tableenv"
@@ -21,7 +19,7 @@ func main() { boot.Queue(wire) }
 func wire(started *boot.Env) boot.Job {
 	env := tableenv.Env{Env: started}
 	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
-	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	meter := env.Meter()
 	deliverer := &webhook.Deliverer{Store: webhooks, Queue: eventenv.Jobs(env), Sender: env.Sender(), Meter: meter, Now: env.Now,
 		Jitter: rand.Float64}
 	if arn := env.Optional("EVENT_BUS", ""); arn != "" {

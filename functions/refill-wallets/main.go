@@ -7,11 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/chainenv"
-	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/tableenv"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
@@ -23,7 +21,7 @@ func main() { boot.Schedule(wire) }
 func wire(started *boot.Env) boot.Run {
 	env, nodes := tableenv.Env{Env: started}, chainenv.Open(started)
 	payments, config := env.Payments(), env.Config()
-	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	meter := env.Meter()
 	dispatchers := dispatch.NewRails(dispatch.Wiring{Config: config, Nodes: nodes.Of, Chains: nodes.Chains},
 		dispatch.Parts{Store: payments, Log: slog.Default(), Now: env.Now, Draw: rand.IntN})
 	rails := settlement.NewRails(settlement.Wiring{Config: config, Nodes: nodes.Of,

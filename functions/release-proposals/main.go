@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/eventenv"
 	"github.com/remit-payouts/remit/internal/aws/signenv"
 	"github.com/remit-payouts/remit/internal/aws/tableenv"
@@ -21,7 +19,7 @@ func main() { boot.Schedule(wire) }
 func wire(started *boot.Env) boot.Run {
 	boot.Closed(started)
 	env := tableenv.Env{Env: started}
-	meter := emf.New(os.Stdout, env.String("STACK"), env.Now)
+	meter := env.Meter()
 	proposals := &dispatch.Proposals{
 		Rails:   signenv.Dispatchers(env),
 		Events:  eventenv.Publisher(env),

@@ -3,11 +3,9 @@ package apienv
 
 import (
 	"net/http"
-	"os"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
 	"github.com/remit-payouts/remit/internal/aws/boot"
-	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/aws/tableenv"
 )
 
@@ -22,5 +20,5 @@ func HTTP(wire func(Env) httpapi.Endpoint) {
 // Metered returns e with a meter of its function and version, as the canaries' alarms name them.
 func Metered(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
 	version := env.Optional("AWS_LAMBDA_FUNCTION_NAME", "local") + ":" + env.Optional("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-	return e.Metered(emf.New(os.Stdout, env.String("STACK"), env.Now), version)
+	return e.Metered(Env{Env: env}.Meter(), version)
 }

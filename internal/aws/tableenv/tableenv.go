@@ -1,12 +1,14 @@
-// Package tableenv opens a stack's tables by a function's environment, with the parts that need nothing else.
+// Package tableenv opens a stack's tables and log by a function's environment, with the parts that need nothing else.
 package tableenv
 
 import (
 	"context"
 	"crypto/rand"
+	"os"
 
 	"github.com/remit-payouts/remit/internal/aws/boot"
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/emf"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
@@ -19,6 +21,9 @@ import (
 
 // Env is the environment of a function.
 type Env struct{ *boot.Env }
+
+// Meter returns a meter of the stack that writes to the function's log.
+func (e Env) Meter() *emf.Meter { return emf.New(os.Stdout, e.String("STACK"), e.Now) }
 
 // Payments returns the store in PAYMENTS_TABLE.
 func (e Env) Payments() *dynamo.Payments {
