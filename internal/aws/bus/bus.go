@@ -3,6 +3,7 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -44,7 +45,8 @@ func (b *Bus) Put(ctx context.Context, e webhook.Event) error {
 		EventBusName: &b.arn, Source: aws.String(source), DetailType: &e.Type, Detail: aws.String(string(e.Body)), Time: &e.At,
 	}}})
 	if err == nil && (len(out.Entries) != 1 || out.Entries[0].EventId == nil) {
-		err = fmt.Errorf("the bus refused it: %s", refusal(out.Entries))
+		answer, _ := json.Marshal(out.Entries)
+		err = fmt.Errorf("the bus refused it: %s", answer)
 	}
 	if err != nil {
 		b.until.Store(b.now().Add(cooldown).UnixNano())
@@ -52,11 +54,4 @@ func (b *Bus) Put(ctx context.Context, e webhook.Event) error {
 		return fmt.Errorf("giving %s to %s: %w", e.ID, b.arn, err)
 	}
 	return nil
-}
-
-func refusal(of []types.PutEventsResultEntry) string {
-	if len(of) != 1 {
-		return fmt.Sprintf("%d results", len(of))
-	}
-	return aws.ToString(of[0].ErrorCode) + " " + aws.ToString(of[0].ErrorMessage)
 }
