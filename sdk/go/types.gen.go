@@ -524,6 +524,30 @@ func (e Progress) Valid() bool {
 	}
 }
 
+// Defines values for ProposalEventType.
+const (
+	ProposalEventTypeProposalApproved  ProposalEventType = "proposal.approved"
+	ProposalEventTypeProposalCancelled ProposalEventType = "proposal.cancelled"
+	ProposalEventTypeProposalCreated   ProposalEventType = "proposal.created"
+	ProposalEventTypeProposalExpired   ProposalEventType = "proposal.expired"
+)
+
+// Valid indicates whether the value is a known member of the ProposalEventType enum.
+func (e ProposalEventType) Valid() bool {
+	switch e {
+	case ProposalEventTypeProposalApproved:
+		return true
+	case ProposalEventTypeProposalCancelled:
+		return true
+	case ProposalEventTypeProposalCreated:
+		return true
+	case ProposalEventTypeProposalExpired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProposalStatus.
 const (
 	ProposalStatusAwaitingApproval ProposalStatus = "awaiting_approval"
@@ -691,7 +715,7 @@ type Amount = json.Number
 // numbers are not exact. The service may have a minimum and a maximum of its own (400).
 type AmountInput = json.Number
 
-// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+// AmountText The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly.
 type AmountText = string
 
 // Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
@@ -734,7 +758,7 @@ type Balance struct {
 	// it exactly, or read the text beside it.
 	Balance Amount `json:"balance"`
 
-	// BalanceText The digits of the number beside it, for programs whose numbers are smaller.
+	// BalanceText The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly.
 	BalanceText AmountText `json:"balance_text"`
 	BlockNumber int64      `json:"block_number"`
 	Decimals    int        `json:"decimals"`
@@ -756,7 +780,7 @@ type BatchEntry struct {
 	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
-	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	// AmountText The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly.
 	AmountText AmountText `json:"amount_text"`
 	Reference  string     `json:"reference"`
 
@@ -827,7 +851,7 @@ type CreateRecipientRequest struct {
 type CreateWebhookRequest struct {
 	Description string `json:"description,omitempty"`
 
-	// EventTypes Absent or empty means all.
+	// EventTypes Absent or empty means all but `payment.mined`.
 	EventTypes []EventType `json:"event_types,omitempty"`
 	URL        string      `json:"url"`
 }
@@ -936,7 +960,7 @@ type EventPayment struct {
 	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
-	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	// AmountText The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly.
 	AmountText AmountText `json:"amount_text"`
 
 	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
@@ -1072,7 +1096,7 @@ type IssuedAPIKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
-	// Asset The only one that it pays, and of its amounts. Null: any.
+	// Asset The only asset that the key pays; its amounts are of it. Null: any asset.
 	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
@@ -1130,7 +1154,7 @@ type MerchantKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
-	// Asset The only one that it pays, and of its amounts. Null: any.
+	// Asset The only asset that the key pays; its amounts are of it. Null: any asset.
 	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
@@ -1202,7 +1226,7 @@ type OwnAPIKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
-	// Asset The only one that it pays, and of its amounts. Null: any.
+	// Asset The only asset that the key pays; its amounts are of it. Null: any asset.
 	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
@@ -1270,7 +1294,7 @@ type Payment struct {
 	// it exactly, or read the text beside it.
 	Amount Amount `json:"amount"`
 
-	// AmountText The digits of the number beside it, for programs whose numbers are smaller.
+	// AmountText The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly.
 	AmountText AmountText `json:"amount_text"`
 
 	// Asset The CAIP-19 name of a token on a chain. An address in a request may be in any case.
@@ -1398,6 +1422,22 @@ type Proposal struct {
 	// Version Rises with each change of the proposal.
 	Version int64 `json:"version"`
 }
+
+// ProposalEvent defines model for ProposalEvent.
+type ProposalEvent struct {
+	// Data A payment that waits under its Idempotency-Key.
+	Data Proposal `json:"data"`
+
+	// ID The same as the webhook-id header.
+	ID string `json:"id"`
+
+	// Timestamp RFC 3339 in UTC, to the millisecond.
+	Timestamp Timestamp         `json:"timestamp"`
+	Type      ProposalEventType `json:"type"`
+}
+
+// ProposalEventType defines model for ProposalEvent.Type.
+type ProposalEventType string
 
 // ProposalList defines model for ProposalList.
 type ProposalList struct {
@@ -1528,7 +1568,7 @@ type RotatedAPIKey struct {
 	ApproveAbove     Amount     `json:"approve_above"`
 	ApproveAboveText AmountText `json:"approve_above_text"`
 
-	// Asset The only one that it pays, and of its amounts. Null: any.
+	// Asset The only asset that the key pays; its amounts are of it. Null: any asset.
 	Asset Asset `json:"asset"`
 
 	// CreatedAt RFC 3339 in UTC, to the millisecond.
@@ -1706,7 +1746,7 @@ type Unauthorized struct {
 type UpdateWebhookRequest struct {
 	Description string `json:"description,omitempty"`
 
-	// EventTypes Empty means all.
+	// EventTypes Empty means all but `payment.mined`.
 	EventTypes []EventType   `json:"event_types,omitempty"`
 	Status     WebhookStatus `json:"status,omitempty"`
 	URL        string        `json:"url,omitempty"`
@@ -1730,7 +1770,7 @@ type Webhook struct {
 	CreatedAt   Timestamp `json:"created_at"`
 	Description string    `json:"description"`
 
-	// EventTypes Empty means all.
+	// EventTypes Empty means all but `payment.mined`.
 	EventTypes []EventType `json:"event_types"`
 	ID         string      `json:"id"`
 
@@ -1753,7 +1793,7 @@ type WebhookWithSecret struct {
 	CreatedAt   Timestamp `json:"created_at"`
 	Description string    `json:"description"`
 
-	// EventTypes Empty means all.
+	// EventTypes Empty means all but `payment.mined`.
 	EventTypes []EventType `json:"event_types"`
 	ID         string      `json:"id"`
 

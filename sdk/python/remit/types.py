@@ -616,6 +616,13 @@ class ProposalList(TypedDict):
     next_cursor: str | None
 
 
+class ProposalEvent(TypedDict):
+    id: str
+    type: Literal['proposal.created', 'proposal.approved', 'proposal.cancelled', 'proposal.expired']
+    timestamp: Timestamp
+    data: Proposal
+
+
 class Sandbox(TypedDict):
     rpc_url: str
     chain_id: int

@@ -9,7 +9,7 @@ export type components = {
          *     it exactly, or read the text beside it.
          */
         Amount: bigint;
-        /** @description The digits of the number beside it, for programs whose numbers are smaller. */
+        /** @description The amount beside it as a string of digits, for languages whose numbers cannot hold it exactly. */
         AmountText: string;
         /**
          * @description Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
@@ -334,7 +334,7 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
-            /** @description The only one that it pays, and of its amounts. Null: any. */
+            /** @description The only asset that the key pays; its amounts are of it. Null: any asset. */
             asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
@@ -370,7 +370,7 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
-            /** @description The only one that it pays, and of its amounts. Null: any. */
+            /** @description The only asset that the key pays; its amounts are of it. Null: any asset. */
             asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
@@ -451,7 +451,7 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
-            /** @description The only one that it pays, and of its amounts. Null: any. */
+            /** @description The only asset that the key pays; its amounts are of it. Null: any asset. */
             asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
@@ -534,7 +534,7 @@ export type components = {
              * @description Null is no guard.
              */
             repeat_guard_seconds: number | null;
-            /** @description The only one that it pays, and of its amounts. Null: any. */
+            /** @description The only asset that the key pays; its amounts are of it. Null: any asset. */
             asset: components["schemas"]["Asset"] | null;
             /** @description A larger amount is paid from an approved proposal only. Null is none. */
             approve_above: components["schemas"]["Amount"] | null;
@@ -559,14 +559,14 @@ export type components = {
         CreateWebhookRequest: {
             /** Format: uri */
             url: string;
-            /** @description Absent or empty means all. */
+            /** @description Absent or empty means all but `payment.mined`. */
             event_types?: components["schemas"]["EventType"][] | null;
             description?: string | null;
         };
         UpdateWebhookRequest: {
             /** Format: uri */
             url?: string | null;
-            /** @description Empty means all. */
+            /** @description Empty means all but `payment.mined`. */
             event_types?: components["schemas"]["EventType"][] | null;
             description?: string | null;
             status?: components["schemas"]["WebhookStatus"] | null;
@@ -574,7 +574,7 @@ export type components = {
         Webhook: {
             id: string;
             url: string;
-            /** @description Empty means all. */
+            /** @description Empty means all but `payment.mined`. */
             event_types: components["schemas"]["EventType"][];
             description: string | null;
             status: components["schemas"]["WebhookStatus"];
@@ -583,7 +583,7 @@ export type components = {
         WebhookWithSecret: {
             id: string;
             url: string;
-            /** @description Empty means all. */
+            /** @description Empty means all but `payment.mined`. */
             event_types: components["schemas"]["EventType"][];
             description: string | null;
             status: components["schemas"]["WebhookStatus"];
@@ -714,6 +714,14 @@ export type components = {
             type: "api_key.created";
             timestamp: components["schemas"]["Timestamp"];
             data: components["schemas"]["MerchantKey"];
+        };
+        ProposalEvent: {
+            /** @description The same as the webhook-id header. */
+            id: string;
+            /** @enum {string} */
+            type: "proposal.created" | "proposal.approved" | "proposal.cancelled" | "proposal.expired";
+            timestamp: components["schemas"]["Timestamp"];
+            data: components["schemas"]["Proposal"];
         };
         TestEvent: {
             id: string;
@@ -914,6 +922,7 @@ export type PaymentEvent = components['schemas']['PaymentEvent'];
 export type EventPayment = components['schemas']['EventPayment'];
 export type RecipientEvent = components['schemas']['RecipientEvent'];
 export type ApiKeyEvent = components['schemas']['APIKeyEvent'];
+export type ProposalEvent = components['schemas']['ProposalEvent'];
 export type TestEvent = components['schemas']['TestEvent'];
 export type Sandbox = components['schemas']['Sandbox'];
 export type SandboxAsset = components['schemas']['SandboxAsset'];
