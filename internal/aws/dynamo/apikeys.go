@@ -93,7 +93,7 @@ func decodeIssued(item attributes) (it issuedItem, err error) {
 // putNew stores a key, and its hash under its id: that finds the key without the merchant index, which lags.
 func putNew(k apikey.Key) []write {
 	return []write{
-		{create(encodeAPIKey(k)), func(there attributes) error { return ownOrTaken(there, k) }},
+		{create(encodeAPIKey(k), nil), func(there attributes) error { return ownOrTaken(there, k) }},
 		{change{item: attributes{attrKeyHash: text(idPrefix + k.ID), "names": text(hex.EncodeToString(k.Hash[:]))}}, nil},
 	}
 }

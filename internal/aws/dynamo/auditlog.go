@@ -21,7 +21,8 @@ type auditItem struct {
 
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	sk := strings.Join([]string{instant(e.At), e.ID, string(e.Outcome)}, "#")
-	return s.make(ctx, create(encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect})), nil, "appending to the audit log")
+	item := encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect})
+	return s.make(ctx, create(item, nil), nil, "appending to the audit log")
 }
 
 func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, error) {

@@ -19,10 +19,7 @@ import (
 )
 
 func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
-	if err := webhook.FitsDelivery(d); err != nil {
-		return err
-	}
-	return s.make(ctx, create(encodeDelivery(d)), nil, "putting "+d.Delivery)
+	return s.make(ctx, create(encodeDelivery(d), webhook.FitsDelivery(d)), nil, "putting "+d.Delivery)
 }
 
 func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {

@@ -29,12 +29,9 @@ func (s *Payments) Guard(ctx context.Context, id string) (store.Guard, error) {
 // CreateGuarded implements store.Payments with one transaction: the payment, its guard. When the SDK repeats it after
 // a lost answer, its token makes the answer the first one.
 func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (payment.Payment, bool, error) {
-	if err := store.FitsPayment(p); err != nil {
-		return payment.Payment{}, false, err
-	}
 	stored, created := p, true
 	err := s.transact(ctx, "putting "+string(p.ID),
-		write{create(encodePayment(p)), func(there attributes) (err error) {
+		write{create(encodePayment(p), store.FitsPayment(p)), func(there attributes) (err error) {
 			created = false
 			stored, err = decodePayment(there)
 			return err
@@ -49,10 +46,10 @@ func (s *Payments) CreateGuarded(ctx context.Context, p payment.Payment, g store
 // putGuard stores g with p, if the guard of g's version is stored.
 func putGuard(g store.Guard, p payment.Payment) write {
 	next := g.With(p)
-	c := create(encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()}))
+	item := encode(guardItem{guardPrefix + g.ID, "guard", next.Payments, next.Version, p.CreatedAt.Add(store.GuardKept).Unix()})
+	c := create(item, store.FitsGuard(g))
 	if g.Version > 0 {
 		c.still = args{"version": g.Version}
 	}
-	c.fits = store.FitsGuard(g)
 	return write{c, is(store.ErrChanged)}
 }

@@ -27,11 +27,8 @@ func NewPayments(db *dynamodb.Client, name string) *Payments { return &Payments{
 // Create implements store.Payments. When the SDK repeats the put after a lost answer and meets a Prepared payment with
 // p's revision, that is p itself, stored by the first put: a revision covers request, transaction and time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
-	if err := store.FitsPayment(p); err != nil {
-		return payment.Payment{}, false, err
-	}
 	sent := 0
-	_, err := s.apply(ctx, create(encodePayment(p)), counting(&sent))
+	_, err := s.apply(ctx, create(encodePayment(p), store.FitsPayment(p)), counting(&sent))
 	if there, ok := refused(err); ok && there != nil {
 		stored, err := decodePayment(there)
 		return stored, err == nil && sent > 1 && stored.State == payment.Prepared && stored.Revision == p.Revision, err

@@ -23,7 +23,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	c.set["attempts"], c.set["revision"] = encodeAttempt(p.LastAttempt()), nil
 	return s.transact(ctx, "committing "+string(p.ID), append([]write{
 		{c, is(store.ErrChanged)},
-		{create(encodePendingTx(store.PendingTxOf(p))), is(store.ErrNonceTaken)},
+		{create(encodePendingTx(store.PendingTxOf(p)), nil), is(store.ErrNonceTaken)},
 		putHash(p.TxHash, p.ID),
 	}, putReference(p)...)...)
 }
@@ -50,11 +50,8 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 }
 
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
-	if err := store.FitsTx(tx); err != nil {
-		return err
-	}
 	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
-		write{create(encodePendingTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), tx.Payment))
+		write{create(encodePendingTx(tx), store.FitsTx(tx)), is(store.ErrNonceTaken)}, putHash(tx.Hash(), tx.Payment))
 }
 
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {

@@ -19,10 +19,9 @@ import (
 // Propose implements store.Proposals with one transaction: the payment's item, its place in the merchant's list, the
 // count of open ones. When the SDK repeats it after a lost answer, its token makes the answer the first one.
 func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, error) {
-	created, proposed := true, create(encodeProposal(p))
-	proposed.fits = store.FitsPayment(p.Payment)
+	created := true
 	err := s.transact(ctx, "proposing "+string(p.Payment.ID),
-		write{proposed, func(attributes) error {
+		write{create(encodeProposal(p), store.FitsPayment(p.Payment)), func(attributes) error {
 			created = false
 			return nil
 		}},

@@ -46,7 +46,7 @@ func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.En
 	item := encode(entryItem(e))
 	maps.Copy(item, entryKey(e.Merchant, e.Mode, e.Address))
 	item[attrMerchantID], item["address"] = text(bookList(e.Merchant, e.Mode)), text(e.Address.String())
-	_, err := s.apply(ctx, create(item))
+	_, err := s.apply(ctx, create(item, nil))
 	if there, ok := refused(err); ok {
 		stored, err := decodeEntry(e.Merchant, e.Mode)(there)
 		return stored, err == nil && stored == e, err

@@ -138,12 +138,12 @@ type change struct {
 	returns    types.ReturnValue // the zero value: none
 }
 
-// create puts an item if none is stored under its key.
-func create(item attributes) change {
+// create puts an item that fits if none is stored under its key.
+func create(item attributes, fits error) change {
 	if item[attrKeyHash] != nil {
-		return change{item: item, still: args{attrKeyHash: nil}}
+		return change{item: item, fits: fits, still: args{attrKeyHash: nil}}
 	}
-	return change{item: item, still: args{attrPK: nil}}
+	return change{item: item, fits: fits, still: args{attrPK: nil}}
 }
 
 // pick returns the named attributes of an item, nil for those that it has not.

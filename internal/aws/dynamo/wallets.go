@@ -26,7 +26,7 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	if r.Merchant != "" {
 		item[attrAssigned] = text(r.Merchant)
 	}
-	return s.make(ctx, create(item), func(stored attributes) error {
+	return s.make(ctx, create(item, nil), func(stored attributes) error {
 		if textOf(stored, attrToken) != r.Token.String() {
 			return store.ErrOtherRail
 		}
@@ -110,14 +110,14 @@ func (s *Payments) Assign(ctx context.Context, w wallet.Wallet, merchant string,
 // none stands in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet, of token.Address) error {
 	c := change{
-		fits: store.Within("reservations", len(w.Reservations), wallet.MaxInFlight), key: walletListKey(w.ID),
-		still: args{attrAssigned: orNone(w.Merchant)}, set: args{"opened": true},
+		key: walletListKey(w.ID), still: args{attrAssigned: orNone(w.Merchant)}, set: args{"opened": true},
 		do: "SET #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret), " +
 			attrToken + " = if_not_exists(" + attrToken + ", :token)",
 		values: args{":draining": wallet.Draining, ":secret": wallet.InSecret, ":token": of.String()},
 	}
+	fits := store.Within("reservations", len(w.Reservations), wallet.MaxInFlight)
 	return s.transact(ctx, "opening "+w.Address.String(),
-		write{create(encodeWallet(w)), nil}, // it may have been opened before
+		write{create(encodeWallet(w), fits), nil}, // it may have been opened before
 		write{c, is(store.ErrChanged)})
 }
 
@@ -182,9 +182,6 @@ type comparisonItem struct {
 }
 
 func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Comparison) error {
-	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
-		return err
-	}
 	it := comparisonItem{comparison: comparison(c), Number: c.Final.Number}
 	it.Revision, it.Silent = c.Revision+1, maps.Collect(maps.All(c.Silent))
 	if !c.Final.Hash.IsZero() {
@@ -192,7 +189,8 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 	}
 	item := encode(it)
 	maps.Copy(item, comparedKey(rail, s.name))
-	return s.make(ctx, change{item: item, still: args{"revision": orNone(c.Revision)}}, is(store.ErrChanged),
+	fits := store.Within("silent nodes", len(c.Silent), store.MaxNodes)
+	return s.make(ctx, change{item: item, fits: fits, still: args{"revision": orNone(c.Revision)}}, is(store.ErrChanged),
 		"storing how "+rail.String()+" compares")
 }
 

@@ -21,11 +21,8 @@ func NewWebhooks(db *dynamodb.Client, name string) *Webhooks { return &Webhooks{
 // AddEndpoint implements webhook.EndpointStore with one transaction. It puts the
 // endpoint and adds one to its owner's count, which must be below limit.
 func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
-	if err := e.Fits(); err != nil {
-		return err
-	}
 	return s.transact(ctx, "putting "+e.ID,
-		write{create(encodeEndpoint(e, endpointKey(e.Owner, e.ID))), nil}, // ids are random: the same endpoint is there
+		write{create(encodeEndpoint(e, endpointKey(e.Owner, e.ID)), e.Fits()), nil}, // ids are random: the same endpoint is there
 		write{change{
 			key: countKey(e.Owner), do: "ADD endpoints :one",
 			when:   "attribute_not_exists(endpoints) OR endpoints < :limit",
