@@ -16,11 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// feeHistory is the answer to eth_feeHistory without the tips that blocks paid.
-type feeHistory struct {
-	BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
-}
-
 // gasPriceOracle is the OP stack's GasPriceOracle, a contract at the same address on each of its chains
 // (ethereum-optimism/specs, protocol/predeploys.md).
 var gasPriceOracle = token.Address{0: 0x42, 19: 0x0f}
@@ -74,7 +69,9 @@ type quoted struct {
 }
 
 func (n *Node) fees(ctx context.Context) (chain.Market, error) {
-	var history feeHistory
+	var history struct {
+		BaseFee []quantity `json:"baseFeePerGas"` // of each block, and of the next one
+	}
 	var tip quantity
 	calls := []query{
 		call("eth_maxPriorityFeePerGas", &tip),

@@ -19,15 +19,12 @@ const probes = 31
 // TxAtNonce implements chain.Node. It searches for the block in which the wallet's count passed
 // nonce: first back from final in growing steps, so that a node with only recent state can answer
 // for recent nonces, then between the two nearest blocks. Each step is one request.
-func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
-	hash, err := n.atNonce(ctx, wallet, nonce, final)
-	if err != nil {
-		err = fmt.Errorf("looking for the transaction at nonce %d of %v: %w", nonce, wallet, err)
-	}
-	return hash, err
-}
-
-func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
+func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (_ chain.Hash, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("looking for the transaction at nonce %d of %v: %w", nonce, wallet, err)
+		}
+	}()
 	var below, above *uint64 // the nearest blocks in which the nonce is known to be unused, and used
 	unseen := errors.New("nonce was used in the first block")
 	for blocks := stepsBack(final); len(blocks) > 0; {
