@@ -40,7 +40,7 @@ func (e Endpoint) With(other Endpoint) Endpoint {
 
 // A Meter collects metrics; *emf.Meter is one.
 type Meter interface {
-	AddOf(dimension, of, name string, values ...float64)
+	AddOf(dimension, of, name string, value float64)
 	Flush() error
 }
 

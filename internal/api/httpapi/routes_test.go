@@ -203,8 +203,8 @@ func TestOurFailures(t *testing.T) {
 
 type unmetered struct{}
 
-func (unmetered) AddOf(string, string, string, ...float64) {}
-func (unmetered) Flush() error                             { return nil }
+func (unmetered) AddOf(string, string, string, float64) {}
+func (unmetered) Flush() error                          { return nil }
 
 // TestARefusalIsALine: of a refused request a function logs the id of the answer and the code, and no word of the client.
 func TestARefusalIsALine(t *testing.T) {

@@ -43,21 +43,18 @@ func New(out io.Writer, stack string, now func() time.Time) *Meter {
 }
 
 // Add records a value of a number.
-func (m *Meter) Add(name string, values ...float64) { m.AddOf("", "", name, values...) }
+func (m *Meter) Add(name string, value float64) { m.AddOf("", "", name, value) }
 
-// AddOf records values of a number under one dimension, such as node=rpc.example. A metric has at most 100 between two
+// AddOf records a value of a number under one dimension, such as node=rpc.example. A metric has at most 100 between two
 // flushes (CloudWatch's embedded metric format): a run adds one for each rail, of which there are fewer.
-func (m *Meter) AddOf(dimension, of, name string, values ...float64) {
-	if len(values) == 0 {
-		return
-	}
+func (m *Meter) AddOf(dimension, of, name string, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := subject{dimension, of}
 	if m.values[at] == nil {
 		m.values[at] = map[string][]float64{}
 	}
-	m.values[at][name] = append(m.values[at][name], values...)
+	m.values[at][name] = append(m.values[at][name], value)
 }
 
 // Flush writes the values added since the last Flush, a line for each subject. A number that is no metric is a field

@@ -333,11 +333,11 @@ type meter struct {
 	values map[string]float64
 }
 
-func (m *meter) Add(name string, values ...float64) {
+func (m *meter) Add(name string, value float64) {
 	if m.values == nil {
 		m.values = map[string]float64{}
 	}
-	m.names, m.values[name] = append(m.names, name), values[0]
+	m.names, m.values[name] = append(m.names, name), value
 }
 
 var errFault = errors.New("injected fault")

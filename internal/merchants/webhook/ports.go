@@ -131,5 +131,5 @@ type Checker interface {
 // A Meter counts attempts and deliveries for operators; *emf.Meter is one. It is safe for concurrent use. Names and
 // values hold no merchant's data.
 type Meter interface {
-	Add(name string, values ...float64)
+	Add(name string, value float64)
 }

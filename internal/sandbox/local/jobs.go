@@ -178,4 +178,4 @@ func releaseLoop(ctx context.Context, proposals *dispatch.Proposals, log *slog.L
 // unmetered is a webhook.Meter that counts nothing.
 type unmetered struct{}
 
-func (unmetered) Add(string, ...float64) {}
+func (unmetered) Add(string, float64) {}
