@@ -125,11 +125,7 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	if err != nil {
 		return none, err
 	}
-	if c.Token != "" {
-		values["TokenAddress"] = c.Token
-	} else if values["TokenAddress"] == "" {
-		values["TokenAddress"] = own.USDC
-	}
+	values["TokenAddress"] = cmp.Or(c.Token, values["TokenAddress"], own.USDC)
 	contract, err := token.ParseAddress(values["TokenAddress"])
 	if err != nil {
 		return none, fmt.Errorf("the token (--token): %w", err)
@@ -150,15 +146,12 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 		}
 		read = got
 	}
-	symbol, decimals := values["TokenSymbol"], values["TokenDecimals"]
 	if len(c.RPC) > 0 {
-		if own := fmt.Sprint(read.Decimals); decimals != "" && decimals != own {
-			return none, fmt.Errorf("the contract has %s decimals, not %s; leave TokenDecimals out", own, decimals)
+		decimals := fmt.Sprint(read.Decimals)
+		if asked := cmp.Or(values["TokenDecimals"], decimals); asked != decimals {
+			return none, fmt.Errorf("the contract has %s decimals, not %s; leave TokenDecimals out", decimals, asked)
 		}
-		values["TokenDecimals"] = fmt.Sprint(read.Decimals)
-		if symbol == "" {
-			values["TokenSymbol"] = read.Symbol
-		}
+		values["TokenDecimals"], values["TokenSymbol"] = decimals, cmp.Or(values["TokenSymbol"], read.Symbol)
 	}
 	return own.First(values)
 }
