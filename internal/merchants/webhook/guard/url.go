@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"code.dny.dev/ssrf"
+
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
@@ -127,6 +129,13 @@ func (t target) withAddress(host string) (target, error) {
 	}
 	return t, nil
 }
+
+// public refuses the addresses of IANA's special-purpose registries, all of IPv6 that is no global unicast, and
+// 6bone's, which were returned (RFC 3701).
+var public = ssrf.New(ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("3ffe::/16")))
+
+// Public reports whether a host on the internet can have address a: none with a zone, or of IPv4 written as IPv6.
+func Public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && public.SafeAddr(a) == nil }
 
 func refuse(reason string) (target, error) { return target{}, refusal(reason) }
 
