@@ -98,6 +98,8 @@ func (s *stack) useEverything(t *testing.T) {
 	url, got := receive(t, 0)
 	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
 	at := "/webhooks/" + hook.get("id")
+	off := "/webhooks/" + m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201).get("id")
+	m.call("POST", off, map[string]any{"status": "disabled"}).want(t, 200) // every publisher meets it
 	m.call("GET", "/webhooks", nil).want(t, 200)
 	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // which asks for the assets
 	verified(t, got, hook.get("secret"), "api_key.created")
@@ -120,6 +122,9 @@ func (s *stack) useEverything(t *testing.T) {
 		201).get("tx_hash")
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
+	until(t, "a cancelled delivery", 10*time.Second, func() bool {
+		return strings.Contains(m.call("GET", off+"/deliveries?status=cancelled", nil).want(t, 200).text, "payment.confirmed")
+	})
 	careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201)
 	batch := map[string]any{"payments": []map[string]any{{"to": recipient, "amount": 7}, {"to": recipient, "amount": 7}}}
 	careful.call("POST", "/send-payments", batch, "Idempotency-Key", "batch").want(t, 201)

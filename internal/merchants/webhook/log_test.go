@@ -369,15 +369,17 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	}
 }
 
-// TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint, and a healthy endpoint's item, which
-// would be the hottest of the table, is not written.
+// TestOneReadForAllEndpoints: publishing costs one read and one job per endpoint, disabled ones too: publishers may not
+// write to the table. A healthy endpoint's item, which would be the hottest, is not written.
 func TestOneReadForAllEndpoints(t *testing.T) {
 	w := newFixture(t)
 	w.register(mine, "https://1.example")
-	w.register(mine, "https://2.example")
+	off := w.register(mine, "https://2.example")
 	w.mustPublish(event)
 	w.drain()
-	want := "Endpoints Enqueue Enqueue Load Post Record Load Post Record"
+	w.change(off, disable)
+	w.mustPublish(event)
+	want := "Endpoints Enqueue Enqueue Load Post Record Load Post Record Endpoints Enqueue Enqueue"
 	if got := strings.Join(w.faults.names, " "); got != want {
 		t.Errorf("made the calls %s, want %s", got, want)
 	}

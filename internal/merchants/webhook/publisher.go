@@ -27,7 +27,7 @@ type Publisher struct {
 // missing ones, and a second job of a delivery does no harm.
 //
 // All fields of ev must be the same every time. At counts in whole milliseconds.
-// Of a disabled endpoint a delivery is stored that is Cancelled, to be resent later.
+// The job for a disabled endpoint stores its delivery as Cancelled, to be resent later.
 func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	ev.At = ev.At.UTC().Truncate(time.Millisecond)
 	endpoints, err := p.Store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
@@ -36,13 +36,8 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	}
 	var errs []error
 	for _, e := range endpoints {
-		d := firstDelivery(e, ev)
-		switch {
-		case !e.Subscribed(ev.Type):
-		case e.Status == Enabled:
-			errs = append(errs, p.Queue.Enqueue(ctx, d.job(), 0))
-		default:
-			errs = append(errs, p.Store.AddDelivery(ctx, d.ended(Cancelled, ev.At)))
+		if e.Subscribed(ev.Type) {
+			errs = append(errs, p.Queue.Enqueue(ctx, firstDelivery(e, ev).job(), 0))
 		}
 	}
 	if err = errors.Join(errs...); err == nil && p.Bus {
