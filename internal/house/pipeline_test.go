@@ -19,7 +19,7 @@ import (
 var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query|Scan|ImportTable|GetSecretValue|GetRandomPassword|GetLayerVersion|PassCapacityProvider|` +
 	`CreateLogDelivery|PutLogEvents|PutBearerTokenAuthentication|RegisterOnPremisesInstance)$|` +
 	`:(Put|Update|Create|Delete|Associate|Enable|Disable|Attach|Detach)\w*(KinesisStreamingDestination|Replica|ContributorInsights|` +
-	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
+	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
 // TestPipelineRoles: the roles of tools/pipeline have the rights of a deployment, by the registry's list for each

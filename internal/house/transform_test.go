@@ -113,6 +113,17 @@ func faults(t *testing.T, template node, production bool) {
 			if n := longest(t, at[any](r, "Properties.Environment.Variables")); n > 4096 {
 				add("the variables of %s have up to %d bytes, and Lambda takes 4096", id, n)
 			}
+		case "AWS::Lambda::EventSourceMapping":
+			id, queue := strings.TrimSuffix(at[string](r, "Properties.FunctionName.Ref"), "Aliaslive"), fmt.Sprint(at[any](r, "Properties.EventSourceArn"))
+			for _, p := range at[[]any](all[id+"Role"], "Properties.ManagedPolicyArns") {
+				for _, s := range statements(at[any](all[at[string](p, "Ref")], "Properties.PolicyDocument")) {
+					sends := slices.Contains(words(s["Action"]), "sqs:SendMessage") && fmt.Sprint(s["Resource"]) == queue
+					if sends && at[string](all[id], "Properties.RecursiveLoop") != "Allow" {
+						// https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+						add("%s sends to its own queue, and Lambda stops such a chain at its 17th run", id)
+					}
+				}
+			}
 		case "AWS::Lambda::Version":
 			if r["DeletionPolicy"] != "Retain" {
 				add("%s is deleted with the next release, while it still serves beside a canary", id)
