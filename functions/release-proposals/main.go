@@ -31,7 +31,9 @@ func wire(started *boot.Env) boot.Run {
 		if released > 0 {
 			slog.InfoContext(ctx, "proposals released", "number", released)
 		}
-		meter.Add("OldestProposal", oldest.Seconds())
+		if err == nil { // the silence of failed runs rings ReleasesStoppedAlarm
+			meter.Add("OldestProposal", oldest.Seconds())
+		}
 		return errors.Join(err, meter.Flush())
 	}
 }
