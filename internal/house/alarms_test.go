@@ -32,6 +32,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -120,12 +121,15 @@ var (
 // busy has one answer 503 in each minute of 10 million payments a month: of 462 requests one is 1, the others 0.
 var busy = slices.Repeat([]float64{1.0 / 462}, 5)
 
+// late is the age of a job five minutes after the longest delay: SQS counts it from sending.
+var late = (webhook.QueueLimit + 5*time.Minute).Seconds()
+
 var recorded = map[string]recording{
 	"ApiServerErrorsAlarm": {[]float64{0.05, 0, 0.05, none, 0.05}, busy},
 	"WalletKeyReadAlarm":   once, "DeploymentFailedAlarm": once,
 	"AuthorizerCrashesAlarm": twice, "SendPaymentCrashesAlarm": twice, "SendPaymentsCrashesAlarm": twice, "CheckReceiptsCrashesAlarm": twice,
 	"ReleaseProposalsCrashesAlarm": twice, "AuthorizerThrottlesAlarm": thrice, "SendPaymentThrottlesAlarm": thrice,
-	"WebhookQueueAgeAlarm":    {slices.Repeat([]float64{301}, 5), []float64{301, 301, 301, 301, 300}},
+	"WebhookQueueAgeAlarm":    {slices.Repeat([]float64{late + 1}, 5), []float64{late + 1, late + 1, late + 1, late + 1, late}},
 	"WebhookDeadLettersAlarm": {[]float64{1}, []float64{0}},
 }
 
@@ -177,6 +181,10 @@ func TestEveryAlarmRings(t *testing.T) {
 			continue
 		}
 		periods, needs := at[int](p, "EvaluationPeriods"), at[int](p, "DatapointsToAlarm")
+		if p["TreatMissingData"] == "breaching" && (at[int](p, "Period") != 60 || periods != 5) {
+			// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html
+			t.Errorf("%s waits for more than five minutes: CloudWatch uses older periods instead of missing ones", name)
+		}
 		crosses := func(did func(*emf.Meter), of int) bool {
 			var out bytes.Buffer
 			m := emf.New(&out, "remit", time.Now)
