@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -346,5 +347,22 @@ func TestAlarmPagesHaveQueries(t *testing.T) {
 				t.Errorf("%s: no function writes %q", page, value)
 			}
 		}
+	}
+}
+
+// TestTopicPolicy: EventBridge publishes to no topic whose statement for it has a condition
+// (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html). CloudWatch's needs one.
+func TestTopicPolicy(t *testing.T) {
+	var policy any
+	_, text, _ := strings.Cut(string(files(t)["docs/deploy.md"]), "--attribute-name Policy --attribute-value '")
+	must.OK(t, json.NewDecoder(strings.NewReader(text)).Decode(&policy))
+	conditions := map[string]bool{}
+	for _, s := range statements(policy) {
+		for _, service := range words(at[any](s, "Principal.Service")) {
+			conditions[service] = s["Condition"] != nil
+		}
+	}
+	if want := map[string]bool{"cloudwatch.amazonaws.com": true, "events.amazonaws.com": false}; !maps.Equal(conditions, want) {
+		t.Errorf("the statements of docs/deploy.md have conditions: %v, want %v", conditions, want)
 	}
 }
