@@ -235,7 +235,8 @@ dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
 .PHONY: build
 build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
 	@tools/install aws
-	.cache/venv/bin/sam build --config-env $(ENV) $(if $(SET),--parameter-overrides $(SET)) $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
+	parameters=$$(.cache/venv/bin/python tools/samconfig $(ENV) $(SET)) && \
+	  .cache/venv/bin/sam build --config-env $(ENV) --parameter-overrides $${parameters#* * * * } $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: preflight
 preflight: ## Find problems before a deployment to AWS, credentials first; installs nothing (ENV=dev, staging or prod)

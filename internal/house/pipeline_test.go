@@ -133,6 +133,26 @@ func TestDeployInAPipeline(t *testing.T) {
 	}
 }
 
+// TestTheBuildHasTheStagesParameters: make build builds for the Architecture that samconfig.toml deploys.
+func TestTheBuildHasTheStagesParameters(t *testing.T) {
+	root, dir := must.Get(os.Getwd())(t), t.TempDir()
+	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
+	for name, text := range map[string]string{
+		"samconfig.toml": strings.Replace(string(files(t)["samconfig.toml"]), "Environment=prod", "Architecture=x86_64", 1),
+		"tools/install":  "#!/bin/sh", "tools/samconfig": string(files(t)["tools/samconfig"]),
+		".cache/venv/bin/sam": "#!/bin/sh\necho \"$@\"", ".cache/venv/bin/python": "#!/bin/sh\nexec " + python + " \"$@\"",
+	} {
+		must.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
+	}
+	out, err := exec.CommandContext(t.Context(), "make", "-C", dir, "-f", filepath.Join(root, "Makefile"), "build", "ENV=prod",
+		"SET=LogLevel=DEBUG").CombinedOutput()
+	want := regexp.MustCompile(`(?m)^build --config-env prod --parameter-overrides Canary=true Architecture=x86_64 .*LogLevel=DEBUG$`)
+	if err != nil || !want.Match(out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // parliament prints its findings on policies. AWS's reference, which is newer, judges actions.
 const parliament = `
 import json, sys
