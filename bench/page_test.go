@@ -18,7 +18,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
@@ -194,17 +193,13 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 	}
 }
 
-// TestThePlanIsOfTheResults: the plan computes with measured values, and with as many
-// partitions of a list as package dynamo writes to.
+// TestThePlanIsOfTheResults: the plan computes with measured values.
 func TestThePlanIsOfTheResults(t *testing.T) {
 	measured, planned := reflect.ValueOf(readResults(t).consumption("Store")), reflect.ValueOf(plan.Measured)
 	for i := range measured.NumField() {
 		if m, p := measured.Field(i).Float(), planned.Field(i).Float(); !(math.Abs(p-m) <= 0.1*m) {
 			t.Errorf("%s: %v was measured, and internal/cli/plan has %v", measured.Type().Field(i).Name, m, p)
 		}
-	}
-	if dynamo.ListBuckets != plan.ListBuckets {
-		t.Errorf("a list has %d partitions, and internal/cli/plan %d", dynamo.ListBuckets, plan.ListBuckets)
 	}
 }
 
@@ -379,7 +374,7 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		}
 	}
 	for name, gb := range map[string]float64{"SendPayment": d.PostGB, "GetTransaction": d.GetGB, "Authorizer": d.AuthGB,
-		"DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB, "RefillWallets": d.RefillGB, "ReleaseProposals": d.ReleaseGB} {
+		"DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB, "RefillWallets": d.IdleGB, "ReleaseProposals": d.IdleGB} {
 		function := "Resources/" + name + "Function/"
 		memory := cmp.Or(at(function+"Properties/MemorySize"), at("Globals/Function/MemorySize"))
 		if memory = cmp.Or(at("Parameters/"+memory+"/Default"), memory); at(function+"Type") == "" || memory != fmt.Sprint(1024*gb) {

@@ -56,7 +56,7 @@ type Consumption struct {
 type Deployment struct {
 	PostGB, GetGB, AuthGB        float64 // memory of the functions
 	HookGB, SettleGB             float64
-	RefillGB, ReleaseGB          float64
+	IdleGB                       float64 // of each of the two that find nothing most times
 	Keys, Wallets, Nodes, Alarms float64
 	CacheSeconds                 float64 // of the authorizer's answers
 	BlockSeconds                 float64 // between two looks at pending payments
@@ -111,7 +111,7 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	billed := func(n, seconds, gb float64) float64 { return n * (seconds + p.Work*(coreGB/min(gb, coreGB)-1)) * gb }
 	gbSeconds := billed(n, p.Post, s.PostGB) + billed(n, p.Get, s.GetGB) + billed(asked, p.Auth, s.AuthGB) +
 		billed(batches, p.Hook, s.HookGB) + (busy*SecondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB +
-		minutes*idleRun*(s.RefillGB+s.ReleaseGB)
+		minutes*idleRun*2*s.IdleGB
 	stored := s.Months*(p.Stored-p.HookStored+(p.Items-1)*itemOverhead) +
 		min(s.Months, kept)*(p.HookStored+itemOverhead)
 	return []Line{

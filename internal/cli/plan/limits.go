@@ -15,9 +15,6 @@ const (
 	environments    = 1000   // at once (Lambda developer guide, "Lambda quotas"; a new account may have less)
 )
 
-// ListBuckets is how many partitions one merchant's list has (dynamo.ListBuckets).
-const ListBuckets = 16
-
 // Numbers of Remit's own design. Measured: 20 µs to decode each of 400 items; 632 bytes for each of 100,000 pending
 // payments, twice while they are read again, and half as much for the garbage collector; 150 MB to end 10,000 at once.
 const (
@@ -70,4 +67,5 @@ var Small = map[string]float64{"Api": 500, "WebhookBatches": 20, "Authorizer": 1
 
 // Default is the deployment of template.yaml by its defaults, without traffic; a test compares them.
 var Default = Deployment{PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.25,
-	RefillGB: 0.25, ReleaseGB: 0.25, CacheSeconds: 60, BlockSeconds: 2, FloorUnits: 40, Alarms: 27, Months: 1}
+	IdleGB: 0.25, CacheSeconds: 60, BlockSeconds: 2, FloorUnits: 40, Alarms: 27, Months: 1,
+	LogBytes: 2000, OutBytes: 3500, NodeBytes: 4000, Nodes: 2}

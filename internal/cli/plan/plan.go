@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 )
@@ -66,12 +67,6 @@ func (l Load) Planned() Load {
 	return l
 }
 
-// Calls returns the calls a second to each node: of a payment an estimate, a broadcast, a receipt and its block's hash,
-// and of each wallet with a pending payment the calls of a round.
-func (l Load) Calls() float64 {
-	return 4*l.Rate + (2+min(l.Wallets, l.Rate*l.Chain.FinalSeconds)*callsOfARound)/l.Round()
-}
-
 const settling, creating = "parameter CheckReceiptsMemory", "wallets: remit wallet create"
 
 // Walls returns every limit of the load, the nearest first.
@@ -101,13 +96,11 @@ func (l Load) Walls() []Wall {
 		{"write units of a table", `quota "Table-level write throughput limit" of DynamoDB`, tableUnits, own},
 		{"read units of a table", `quota "Table-level read throughput limit" of DynamoDB`,
 			tableUnits, m.Reads - m.HookReads + looks*m.PendingReads},
-		{"one merchant's list", "", ListBuckets * partitionWrites * merchants, listWrites},
+		{"one merchant's list", "", dynamo.ListBuckets * partitionWrites * merchants, listWrites},
 		{"the log of one endpoint's webhooks", "", partitionWrites * merchants, endpointWrites},
 		{"the gas of the chain's blocks", "", l.Chain.BlockGas / block, l.Chain.Gas},
-	}
-	if l.KMS {
-		all = append(all, Wall{"signatures of keys in KMS",
-			`quota "Cryptographic operations (ECC) request rate" of KMS`, signatures, 1})
+		{"signatures of keys in KMS", `quota "Cryptographic operations (ECC) request rate" of KMS`,
+			signatures, map[bool]float64{true: 1}[l.KMS]},
 	}
 	slices.SortStableFunc(all, func(a, b Wall) int { return cmp.Compare(a.At(), b.At()) })
 	return all
@@ -118,16 +111,7 @@ func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack
 	s.Keys, s.Wallets, s.KMS, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.KMS, l.Round()
 	s.FinalSeconds, s.EpochSeconds, s.Webhooks = l.Chain.FinalSeconds, l.Chain.EpochSeconds, true
-	s.LogBytes, s.OutBytes, s.NodeBytes, s.Nodes = 2000, 3500, 4000, 2
 	return l.Rate * SecondsPerMonth, s
-}
-
-// Gas returns the chain's coins that n payments burn, and the coins that payments in flight tie
-// up in one wallet: a fifth more gas at twice the price (chain.GasLimit, chain.QuoteFees).
-func (l Load) Gas(n float64) (burnt, tied float64) {
-	each := l.Chain.Gas * l.Chain.Price / 1e9
-	window, _, _, _ := l.Chain.profile()
-	return n * each, window * each * 1.2 * 2
 }
 
 // Command is `remit plan`. It only computes, and needs no stack.
@@ -152,8 +136,12 @@ func (c *Command) Run(out io.Writer) error {
 	l := Load{Rate: c.Rate, Merchants: c.Merchants, Chain: chain, KMS: c.KMS, Stack: Default}.Planned()
 	n, s := l.Month()
 	paid := c.Rate * c.Hours * 3600 / l.Wallets // by each wallet between two refills
-	burnt, tied := l.Gas(paid)
 	window, _, _, _ := chain.profile()
+	// Payments in flight tie up a fifth more gas than they burn, at twice the price (chain.GasLimit, chain.QuoteFees).
+	each := chain.Gas * chain.Price / 1e9
+	burnt, tied := paid*each, window*each*1.2*2
+	// Of a payment an estimate, a broadcast, a receipt and a block's hash; of a wallet with a pending one, a round's.
+	calls := 4*c.Rate + (2+min(l.Wallets, c.Rate*chain.FinalSeconds)*callsOfARound)/l.Round()
 	holds := fmt.Sprintf("%s tokens and %s %s", human(paid*c.Amount), human(burnt+tied), chain.Ether)
 	if chain.Ether == "" {
 		holds = human(paid*c.Amount+burnt+tied) + " tokens, gas among them"
@@ -167,7 +155,7 @@ calls to each node %s a second, in rounds %s s apart
 AWS                $%s a month, $%.2f a million payments
 gas                $%s a month, at %v gwei and $%v each
 
-`, human(c.Rate), c.Chain, human(n), human(l.Wallets), l.PerWallet(), window, holds, human(c.Hours), human(l.Calls()),
+`, human(c.Rate), c.Chain, human(n), human(l.Wallets), l.PerWallet(), window, holds, human(c.Hours), human(calls),
 		human(l.Round()), human(million*n/1e6), million, human(burnt/paid*n*chain.Dollars), chain.Price, chain.Dollars)
 	for _, w := range l.Walls() {
 		needed := w.Needed(c.Rate)
