@@ -204,7 +204,7 @@ func ask[T any](k *call, method, path string, body any) (none T, err error) {
 		case late && k.pause(0): // by the right clock now
 		case refusal != nil && !late:
 			err = refusal
-		case late, lost && !k.pays && (method != http.MethodGet || k.last.Status == http.StatusConflict), k.once, !k.pause(0):
+		case late, lost && !k.pays && (method != http.MethodGet || k.last.Status == 409), k.once, !k.pause(0):
 			err = k.unknown()
 		}
 	}
@@ -498,7 +498,7 @@ func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 
 // VerifyWebhook returns the event of a raw body that was signed with the secret in the last five minutes.
 func VerifyWebhook(secret string, body []byte, header http.Header) (event Event, err error) {
-	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes "" for one
+	hook, err := standardwebhooks.NewWebhook(cmp.Or(strings.TrimPrefix(secret, "whsec_"), "no secret")) // it takes ""
 	if err == nil {
 		err = hook.Verify(body, header)
 	}

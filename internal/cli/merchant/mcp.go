@@ -267,17 +267,17 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if key.Asset != "" {
 		all = []remit.ListedAsset{unit}
 	}
-	whole := func(amount remit.Amount) any { // null: no limit
+	text := func(amount remit.Amount) any { // null: no limit
 		if amount == "" {
 			return nil
 		}
 		return tokens(amount, unit.Decimals)
 	}
 	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
-		"max_amount": whole(key.MaxAmount), "daily_amount": whole(key.DailyAmount), "daily_count": key.DailyCount,
+		"max_amount": text(key.MaxAmount), "daily_amount": text(key.DailyAmount), "daily_count": key.DailyCount,
 		"repeat_guard_seconds": key.RepeatGuardSeconds,
 		"expires_at":           map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
-		"used_today":           map[string]any{"amount": whole(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
+		"used_today":           map[string]any{"amount": text(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {
@@ -324,7 +324,7 @@ func shown(p remit.Payment) any {
 	for _, e := range p.Payments {
 		entries = append(entries, map[string]any{"to": e.To, "amount": tokens(e.Amount, p.Decimals), "reference": e.Reference})
 	}
-	return map[string]any{"tx_hash": p.TxHash, "status": p.Status, "to": p.To, "amount": tokens(p.Amount, p.Decimals), "token": p.Token,
-		"asset": p.Asset, "network": p.Network, "reference": p.Reference, "batch": entries, "progress": p.Progress, "failure": p.Failure,
-		"created_at": p.CreatedAt, "onchain_tx_hash": p.OnchainTxHash}
+	return map[string]any{"tx_hash": p.TxHash, "status": p.Status, "to": p.To, "amount": tokens(p.Amount, p.Decimals),
+		"token": p.Token, "asset": p.Asset, "network": p.Network, "reference": p.Reference, "batch": entries,
+		"progress": p.Progress, "failure": p.Failure, "created_at": p.CreatedAt, "onchain_tx_hash": p.OnchainTxHash}
 }

@@ -37,7 +37,6 @@ type Pay struct {
 	Concurrency int           `default:"16" help:"Requests at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
 	Patience    time.Duration `default:"2m" help:"How long to retry a row without an answer."`
-	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
 // The statuses of a row in the file of results. A payment's own are beside them: pending, confirmed, failed.
@@ -235,7 +234,6 @@ func (p *payout) each(ctx context.Context, title string, of func(*payRow) string
 	return group.Wait()
 }
 
-// progress shows on the terminal how many rows of the file are done.
 func (p *payout) progress(title string, done int) {
 	p.show(fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
 	if done == len(p.rows) {
@@ -245,7 +243,7 @@ func (p *payout) progress(title string, done int) {
 
 // show replaces the line on the terminal. The caller holds the lock.
 func (p *payout) show(text string) {
-	if !p.Quiet && term.IsTerminal(int(os.Stderr.Fd())) {
+	if term.IsTerminal(int(os.Stderr.Fd())) {
 		fmt.Fprintf(os.Stderr, "\r%-*s", p.shown, text)
 		p.shown = utf8.RuneCountInString(text)
 	}
@@ -323,7 +321,7 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 	defer p.mu.Unlock()
 	r.status, r.hash, r.onChain, r.made = string(made.Status), made.TxHash, made.OnchainTxHash, made.CreatedAt
 	if made.BlockNumber != nil {
-		r.block = uint64(*made.BlockNumber)
+		r.block = fmt.Sprint(*made.BlockNumber)
 	}
 	if r.problem = ""; made.Failure != nil {
 		r.problem = strings.TrimSpace(string(made.Failure.Code) + " " + made.Failure.Message)
@@ -331,7 +329,6 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 	r.stage = string(made.Progress)
 }
 
-// lost stores why a row has no payment.
 func (p *payout) lost(r *payRow, status, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type payRow struct {
 	status  string // "" until the API knows it; see the statuses in pay.go
 	hash    string
 	onChain string
-	block   uint64
+	block   string    // its number
 	made    time.Time // when its payment was made
 	before  string    // the status in which the payment was found before this run paid anything; "" if there was none
 	doubt   bool      // something is begun under its key

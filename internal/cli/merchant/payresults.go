@@ -52,15 +52,11 @@ func (p *payout) write() error {
 	w := csv.NewWriter(&b)
 	_ = w.Write(resultColumns)
 	for _, r := range p.rows {
-		block := ""
-		if r.block != 0 {
-			block = strconv.FormatUint(r.block, 10)
-		}
 		created := ""
 		if !r.made.IsZero() {
 			created = r.made.UTC().Format(time.RFC3339)
 		}
-		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key,
+		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, r.block, r.problem, r.to.String(), r.amount.String(), r.key,
 			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.coin.Decimals), created, p.coin.Asset})
 	}
 	_ = w.WriteAll(p.lacking) // hashes of paid rows are never dropped
@@ -132,8 +128,7 @@ func (p *payout) recall(first remit.Payment) {
 	}
 	for _, r := range p.rows {
 		if was, ended := ends[r.key]; ours && ended && r.hash == "" {
-			r.status, r.hash, r.onChain, r.problem = was[1], was[2], was[3], was[5]
-			r.block, _ = strconv.ParseUint(was[4], 10, 64) // 0 of a cell that was edited
+			r.status, r.hash, r.onChain, r.block, r.problem = was[1], was[2], was[3], was[4], was[5]
 			r.made, _ = time.Parse(time.RFC3339, was[12])
 		}
 	}

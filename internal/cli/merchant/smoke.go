@@ -33,17 +33,15 @@ type smoke struct {
 	out     io.Writer
 	webhook remit.WebhookWithSecret // the registered webhook; zero without one
 	arrived chan []byte             // genuine webhooks that a receiver of our own got; nil without one
+	order   remit.Order
+	unique  string // the payment's Idempotency-Key
 	hash    string
-
-	idempotency string // the payment's key
 }
-
-// errStep reports a failed step.
-var errStep = errors.New("smoke test failed")
 
 // Run goes from key to webhook, step by step. It reports the steps to out.
 func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
-	s := &smoke{Smoke: c, api: connect(c.URL, c.Key), out: out}
+	s := &smoke{Smoke: c, api: connect(c.URL, c.Key), out: out, unique: "smoke-" + rand.Text(),
+		order: remit.Order{To: c.To, Amount: remit.Amount(c.Amount), Reference: "remit smoke"}}
 	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
 	defer cancel()
 	for _, step := range []struct {
@@ -63,7 +61,7 @@ func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
 		result, err := step.do(ctx)
 		if err != nil {
 			fmt.Fprintf(s.out, "FAILED\n")
-			return fmt.Errorf("%w: %s: %w", errStep, step.what, explained(err, s.api))
+			return fmt.Errorf("smoke test failed: %s: %w", step.what, explained(err, s.api))
 		}
 		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), result)
 	}
@@ -113,7 +111,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 		return at, err
 	}
 	s.arrived = make(chan []byte, 64)
-	r := &receiver{out: io.Discard, answer: http.StatusNoContent, now: time.Now, secret: s.webhook.Secret}
+	r := &receiver{out: io.Discard, answer: http.StatusNoContent, secret: s.webhook.Secret}
 	r.took = func(body []byte) {
 		select {
 		case s.arrived <- body:
@@ -143,41 +141,32 @@ func (s *smoke) await(ctx context.Context) error {
 }
 
 func (s *smoke) pay(ctx context.Context) (string, error) {
-	s.idempotency = "smoke-" + rand.Text()
-	p, err := s.api.Attempt(ctx, s.idempotency, s.order())
+	p, err := s.api.Attempt(ctx, s.unique, s.order)
 	s.hash = p.TxHash
 	return s.hash, err
 }
 
 func (s *smoke) again(ctx context.Context) (string, error) {
-	p, err := s.api.Attempt(ctx, s.idempotency, s.order())
+	p, err := s.api.Attempt(ctx, s.unique, s.order)
 	if err == nil && p.TxHash != s.hash {
 		err = fmt.Errorf("the hash was %s and is %s; report this, with the log of send-payment", s.hash, p.TxHash)
 	}
 	return "the same hash", err
 }
 
-func (s *smoke) order() remit.Order {
-	return remit.Order{To: s.To, Amount: remit.Amount(s.Amount), Reference: "remit smoke"}
-}
-
 func (s *smoke) confirmed(ctx context.Context) (string, error) {
-	deadline := time.Now().Add(s.Limit)
-	for time.Now().Before(deadline) {
-		p, err := s.api.Get(ctx, s.hash)
-		if err != nil {
-			return "", err
-		}
-		switch p.Status {
-		case "confirmed":
-			return fmt.Sprintf("in block %d", *p.BlockNumber), nil
-		case "failed":
-			return "", fmt.Errorf("the payment failed: %s: %s; run remit doctor", p.Failure.Code, p.Failure.Message)
-		}
-		fmt.Fprint(s.out, ".")
-		_ = pause(ctx, time.Second) // the next request fails then
+	ctx, cancel := context.WithTimeout(ctx, s.Limit)
+	defer cancel()
+	p, err := s.api.Wait(ctx, s.hash)
+	switch p.Status {
+	case remit.PaymentStatusConfirmed:
+		return fmt.Sprintf("in block %d", *p.BlockNumber), nil
+	case remit.PaymentStatusFailed:
+		return "", fmt.Errorf("the payment failed: %s: %s; run remit doctor", p.Failure.Code, p.Failure.Message)
+	case remit.PaymentStatusPending:
+		return "", fmt.Errorf("still pending after %s; wait longer with --limit, or run remit doctor", s.Limit)
 	}
-	return "", fmt.Errorf("still pending after %s; wait longer with --limit, or run remit doctor", s.Limit)
+	return "", err
 }
 
 func (s *smoke) delivered(ctx context.Context) (string, error) {
