@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -35,6 +36,17 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
+// version is the release that tools/release builds. Other programs have the version that Go gives their module.
+var version string
+
+// builtAs returns the version that remit --version prints.
+func builtAs() string {
+	if built, ok := debug.ReadBuildInfo(); ok && version == "" {
+		return "remit " + built.Main.Version
+	}
+	return "remit " + version
+}
+
 func newParser(cli *commands, options ...kong.Option) *kong.Kong {
 	return kong.Must(cli, append(options, kong.Name("remit"), kong.Help(help), kong.ShortUsageOnError(),
 		kong.Vars{"version": builtAs()})...)
@@ -54,7 +66,7 @@ func main() {
 		return
 	}
 	parsed, err := parser.Parse(spelled(parser.Model.Node, os.Args[1:]))
-	parser.FatalIfErrorf(misread(plain(err)))
+	parser.FatalIfErrorf(plain(err))
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
@@ -64,12 +76,9 @@ func main() {
 		return
 	}
 	fmt.Fprint(os.Stderr, merchant.Fold("remit: "+merchant.Plain(err)+"\n"))
-	told, ok := errors.AsType[interface {
-		error
-		ExitCode() int
-	}](err)
-	if !ok {
-		os.Exit(1)
+	var status kong.ExitCoder
+	if errors.As(err, &status) {
+		os.Exit(status.ExitCode())
 	}
-	os.Exit(told.ExitCode())
+	os.Exit(1)
 }

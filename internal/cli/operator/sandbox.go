@@ -2,5 +2,19 @@
 
 package operator
 
-// OnAWS are no commands: see aws.go.
-type OnAWS struct{}
+import "errors"
+
+// OnAWS are the names of commands that this program lacks: see aws.go.
+type OnAWS struct {
+	Preflight absent `cmd:"" passthrough:"" help:"Not in this program: read docs/deploy.md."`
+	Doctor    absent `cmd:"" passthrough:"" help:"Not in this program: read docs/deploy.md."`
+}
+
+type absent struct {
+	Args []string `arg:"" optional:""`
+}
+
+// Run returns an error with the next step.
+func (absent) Run() error {
+	return errors.New("make run's program has no commands for AWS; read docs/deploy.md to build them")
+}

@@ -1,5 +1,0 @@
-//go:build !sandbox
-
-package main
-
-func misread(err error) error { return err }
