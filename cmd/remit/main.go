@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/sandbox/local"
 )
@@ -70,7 +71,7 @@ func main() {
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
-		err = operator.Advised(parsed.Run())
+		err = deployed.Advised(parsed.Run())
 	}
 	if err == nil {
 		return

@@ -75,10 +75,10 @@ func TestRefusals(t *testing.T) {
 	if _, err := keys.Create(t.Context(), "remit-prod"); err == nil {
 		t.Error("a key was made")
 	}
-	if _, _, err := keys.Public(t.Context(), "another"); err == nil || errors.Is(err, walletkey.ErrKey) {
+	if _, _, err := keys.Wallet(t.Context(), "another"); err == nil || errors.Is(err, walletkey.ErrKey) {
 		t.Errorf("reading: %v", err)
 	}
-	if _, _, err := keys.Public(t.Context(), arn); !errors.Is(err, walletkey.ErrKey) {
+	if _, _, err := keys.Wallet(t.Context(), arn); !errors.Is(err, walletkey.ErrKey) {
 		t.Errorf("another curve: %v", err)
 	}
 	const ofP256 = "3059301306072a8648ce3d020106082a8648ce3d030107034200046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c" +

@@ -2,6 +2,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,9 @@ func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
 // state keeps it from reading payments of another status.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
-		definition(t.APIKeys, "key_hash", "", index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
-		definition(t.Payments, "pk", "sk", index("merchant", "list_pk", "list_sk", types.ProjectionTypeInclude, "state")),
-		definition(t.Webhooks, "pk", "sk", index("due", "shard", "next_attempt_at", types.ProjectionTypeKeysOnly)),
+		table(t.APIKeys, "key_hash", "", index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
+		table(t.Payments, "pk", "sk", index("merchant", "list_pk", "list_sk", types.ProjectionTypeInclude, "state")),
+		table(t.Webhooks, "pk", "sk", index("due", "shard", "next_attempt_at", types.ProjectionTypeKeysOnly)),
 	}
 }
 
@@ -77,16 +78,10 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 	for _, want := range t.definitions() {
 		name := want.TableName
 		found, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: name})
-		if err != nil {
+		backups, failed := db.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: name})
+		expiry, unread := db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: name})
+		if err := cmp.Or(err, failed, unread); err != nil {
 			return nil, fmt.Errorf("describing table %s: %w", *name, err)
-		}
-		backups, err := db.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: name})
-		if err != nil {
-			return nil, fmt.Errorf("asking for the backups of table %s: %w", *name, err)
-		}
-		expiry, err := db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: name})
-		if err != nil {
-			return nil, fmt.Errorf("asking for the expiry of table %s: %w", *name, err)
 		}
 		lack := func(is bool, what string) {
 			if is {
@@ -121,8 +116,8 @@ func sameKeys(a, b []types.KeySchemaElement) bool {
 	})
 }
 
-// definition returns the definition of a table with one index, which shares no key with it.
-func definition(name, hash, sort string, index types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
+// table returns the definition of a table with one index, which shares no key with it.
+func table(name, hash, sort string, index types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:              &name,
 		BillingMode:            types.BillingModePayPerRequest,

@@ -64,8 +64,8 @@ func socket(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() || info.Mode() != os.ModeDir|0o700 {
-		return "", fmt.Errorf("%s is not a directory of yours alone (mode 0700); remove it, or set XDG_RUNTIME_DIR", dir)
+	if own, ok := info.Sys().(*syscall.Stat_t); !ok || int(own.Uid) != os.Getuid() || info.Mode() != os.ModeDir|0o700 {
+		return "", fmt.Errorf("%s is no directory of yours alone (mode 0700); remove it, or set XDG_RUNTIME_DIR", dir)
 	}
 	return filepath.Join(dir, strings.Replace(address, "localhost", "127.0.0.1", 1)+".sock"), nil
 }
@@ -134,7 +134,7 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 			*file = filepath.Join(typed.Dir, *file)
 		}
 	}
-	return Advised(parsed.Run())
+	return deployed.Advised(parsed.Run())
 }
 
 // ask refuses a change without consent. The client then asks the operator and sends the command again with --yes.
@@ -149,8 +149,8 @@ func (e *response) ask(yes bool, consequences string) error {
 // Elsewhere returns the URL of a command's stack on this machine, "" for a stack on AWS and for no stack.
 func Elsewhere(parsed *kong.Context) string {
 	for _, flag := range parsed.Flags() {
-		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {
-			return stack
+		if url, _ := parsed.FlagValue(flag).(string); flag.Name == "stack" && strings.HasPrefix(url, "http://") {
+			return url
 		}
 	}
 	return ""
@@ -183,22 +183,19 @@ func send(ctx context.Context, url string, args []string) (ended response, err e
 	if err != nil {
 		return ended, err
 	}
-	body, err := json.Marshal(request{args, dir})
-	if err != nil {
-		return ended, err
-	}
+	body, _ := json.Marshal(request{args, dir}) // of texts
 	path, err := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
 	if err != nil {
 		return ended, err
 	}
-	over := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
 	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://stack/", bytes.NewReader(body))
 	if err != nil {
 		return ended, err
 	}
-	answer, err := over.Do(asked)
+	answer, err := c.Do(asked)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ended, ctx.Err()

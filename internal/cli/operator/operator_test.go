@@ -199,11 +199,11 @@ func TestSocketOfAnother(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	must.OK(t, os.Mkdir(filepath.Join(run, fmt.Sprint("remit-", os.Getuid())), 0o755))
 	if _, err := operator.Serve("127.0.0.1:1", deployed.Local{}); err == nil ||
-		!strings.Contains(err.Error(), "not a directory of yours alone") {
+		!strings.Contains(err.Error(), "no directory of yours alone") {
 		t.Errorf("Serve: %v", err)
 	}
 	if err := operator.Forward(t.Context(), "http://127.0.0.1:1", []string{"deny", "list"}, io.Discard); err == nil ||
-		!strings.Contains(err.Error(), "not a directory of yours alone") {
+		!strings.Contains(err.Error(), "no directory of yours alone") {
 		t.Errorf("Forward: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func TestPauseAll(t *testing.T) {
 	for range 2 { // a command that crashed is run again
 		if out, err := a.Remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil ||
 			strings.Count(out, "paused: restore") != 4 ||
-			!strings.Contains(out, unread.Address.String()+" has no readable record") {
+			!strings.Contains(out, unread.Address.String()+" is unreadable") {
 			t.Errorf("%q, %v", out, err)
 		}
 	}

@@ -68,7 +68,7 @@ func (a *Account) Remit(line string) (string, error) {
 	must.OK(a, err)
 	parsed, err := parser.Parse(args)
 	if err == nil {
-		err = operator.Advised(parsed.Run())
+		err = deployed.Advised(parsed.Run())
 	}
 	a.Printed += fmt.Sprintln(out.String(), err)
 	return out.String(), err

@@ -41,17 +41,18 @@ func (k Keys) Create(ctx context.Context, stack string) (arn string, err error) 
 // ErrKey reports a key that signs no transactions.
 var ErrKey = errors.New("not a key for signing on the curve secp256k1")
 
-// Public returns the ARN and the public key, a SubjectPublicKeyInfo in DER, of a key
-// named by its id, ARN or alias. One that is not for signing on secp256k1 is ErrKey.
-func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, err error) {
+// Wallet returns the ARN and the account of a key named by its id, ARN or alias. One that is not for signing on
+// secp256k1 is ErrKey.
+func (k Keys) Wallet(ctx context.Context, name string) (arn string, account token.Address, err error) {
 	out, err := k.client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &name})
 	switch {
 	case err != nil:
-		return "", nil, fmt.Errorf("reading the public key of %s: %w", name, err)
+		return "", account, fmt.Errorf("reading the public key of %s: %w", name, err)
 	case out.KeySpec != types.KeySpecEccSecgP256k1 || out.KeyUsage != types.KeyUsageTypeSignVerify:
-		return "", nil, fmt.Errorf("%s: %w: make one of ECC_SECG_P256K1 for SIGN_VERIFY", name, ErrKey)
+		return "", account, fmt.Errorf("%s: %w: make one of ECC_SECG_P256K1 for SIGN_VERIFY", name, ErrKey)
 	}
-	return *out.KeyId, out.PublicKey, nil
+	account, err = AddressOf(out.PublicKey)
+	return *out.KeyId, account, err
 }
 
 // SigningRoles returns the logical ids of the signing functions' roles. A grant on a key lets a role sign; no policy.

@@ -133,21 +133,20 @@ func (a *auditor) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("every configured node must answer for an audit: %w", err)
 	}
-	if a.report.From, err = a.line.From.First(ctx, a.nodes, final); err != nil {
-		return err
-	}
-	if a.report.To, err = a.line.To.First(ctx, a.nodes, final); err != nil {
+	first, err := a.line.From.First(ctx, a.nodes, final)
+	last, unread := a.line.To.First(ctx, a.nodes, final)
+	if err = cmp.Or(err, unread); err != nil {
 		return err
 	}
 	switch timed := !a.line.To.At.IsZero(); {
-	case timed && a.report.To == 0:
+	case timed && last == 0:
 		return errors.New("--to is before the chain's first block; name a later time")
-	case timed && a.report.To <= final:
-		a.report.To--
+	case timed && last <= final:
+		last--
 	case !timed:
-		a.report.To = cmp.Or(a.report.To, final)
+		last = cmp.Or(last, final)
 	}
-	switch first, last := a.report.From, a.report.To; {
+	switch a.report.From, a.report.To = first, last; {
 	case last > final:
 		return fmt.Errorf("--to is later than block %d, the last final on every node; wait, or leave --to out", final)
 	case first > last:
@@ -159,7 +158,6 @@ func (a *auditor) open(ctx context.Context) error {
 // chunk is how many blocks one request covers; smaller for a node that takes fewer.
 const chunk = 10_000
 
-// readChain reads the transfers out of the wallets.
 func (a *auditor) readChain(ctx context.Context) error {
 	for next, last := a.report.From, a.report.To; next <= last; next += chunk {
 		end := min(last, next+chunk-1)
@@ -175,7 +173,6 @@ func (a *auditor) readChain(ctx context.Context) error {
 	return nil
 }
 
-// readTables reads every payment of the token.
 func (a *auditor) readTables(ctx context.Context) error {
 	for stored, err := range a.Payments.Entries(ctx) {
 		p := stored.Payment
@@ -196,7 +193,6 @@ func (a *auditor) readTables(ctx context.Context) error {
 	return nil
 }
 
-// readTimes reads the times of the transfers.
 func (a *auditor) readTimes(ctx context.Context) error {
 	wanted := map[chain.Hash]bool{}
 	for _, t := range a.transfers {
@@ -245,15 +241,15 @@ func (a *auditor) compare(context.Context) error {
 // judge returns the kind of a transfer, and a description if it is a difference.
 func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	paid := fmt.Sprintf("%s to %s in block %d", a.Coins(t.Amount), t.To, t.Block)
-	promised := -1 // the place of t among those of p, in another amount perhaps
+	at := -1 // the place of t among those of p, in another amount perhaps
 	var amount token.Amount
 	if p != nil {
-		if promised = slices.Index(p.left, t.Transfer); promised < 0 {
-			promised = slices.IndexFunc(p.left, func(l chain.Transfer) bool { l.Amount = t.Amount; return l == t.Transfer })
+		if at = slices.Index(p.left, t.Transfer); at < 0 {
+			at = slices.IndexFunc(p.left, func(l chain.Transfer) bool { l.Amount = t.Amount; return l == t.Transfer })
 		}
-		if promised >= 0 {
-			amount = p.left[promised].Amount
-			p.left = slices.Delete(p.left, promised, promised+1)
+		if at >= 0 {
+			amount = p.left[at].Amount
+			p.left = slices.Delete(p.left, at, at+1)
 		}
 	}
 	switch {
@@ -261,7 +257,7 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 		return kindOwn, ""
 	case p == nil:
 		return kindUnknown, paid
-	case promised < 0:
+	case at < 0:
 		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid,
 			a.Coins(p.Amount), room.Payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
@@ -297,15 +293,14 @@ func (a *auditor) count(kind string, wallet token.Address, p *entry, at time.Tim
 
 // answer writes the report. Differences are an error.
 func (a *auditor) answer() error {
-	for _, sum := range a.sums {
+	ordered := func(x, y daySum) int { return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)) }
+	for _, key := range slices.SortedFunc(maps.Keys(a.sums), ordered) {
+		sum := a.sums[key]
 		sum.Decimal = sum.Amount.Tokens(a.Asset.Decimals)
 		a.Sums = append(a.Sums, *sum)
 	}
-	slices.SortFunc(a.Sums, func(x, y daySum) int {
-		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Day, y.Day), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Of, y.Of))
-	})
 	slices.SortFunc(a.Differences, func(x, y difference) int {
-		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
+		return cmp.Compare(x.Wallet.String()+x.Kind+x.What, y.Wallet.String()+y.Kind+y.What)
 	})
 	if err := a.Show(a.report, a.text()); err != nil || len(a.Differences) == 0 {
 		return err
@@ -324,9 +319,10 @@ func (a *auditor) answer() error {
 func (a *auditor) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Blocks %d to %d, final on %s.\n\n", a.report.From, a.report.To, strings.Join(a.report.Nodes, ", "))
-	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s  %s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol, "COINS OF")
+	const row = "%-42s  %-10s  %-26s  %7v  %20s  %s\n"
+	fmt.Fprintf(&b, row, "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.Asset.Symbol, "COINS OF")
 	for _, s := range a.Sums {
-		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, cmp.Or(s.Of, "-"))
+		fmt.Fprintf(&b, row, s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, cmp.Or(s.Of, "-"))
 	}
 	if len(a.Differences) == 0 {
 		b.WriteString("\nNo difference.")

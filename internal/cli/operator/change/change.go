@@ -113,8 +113,11 @@ func Recorded(ctx context.Context, args []string, ask func(yes bool, consequence
 	return context.WithValue(ctx, recordKey{}, record{command: line, ask: ask})
 }
 
-// By returns who makes the change for which Apply got ctx, as the audit log names them.
-func By(ctx context.Context) string { return ctx.Value(recordKey{}).(record).who }
+// By returns who makes the change for which Apply got ctx, as the audit log names them: at most their last 256 bytes.
+func By(ctx context.Context) string {
+	who := ctx.Value(recordKey{}).(record).who
+	return who[max(0, len(who)-256):]
+}
 
 // recorded makes a change between two entries of the audit log. If it cannot write the first
 // entry, it changes nothing. A crash leaves the entry "begun".

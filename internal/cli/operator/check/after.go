@@ -91,10 +91,7 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	var wallets wallet.Registry
 	for _, on := range e.rails {
 		own, unread := on.Wallets(ctx)
-		if unread != nil {
-			return "", unread
-		}
-		wallets = append(wallets, own...)
+		wallets, err = append(wallets, own...), errors.Join(err, unread)
 	}
 	keys := 0
 	for _, r := range wallets {
@@ -195,29 +192,23 @@ func (e *examination) settingsHold(context.Context) (string, error) {
 	return strings.Join(result, ", "), err
 }
 
-// live is the alias that callers of a function use.
-var live = "live"
-
 // liveIsDeployed compares the version behind each function's alias with the one that CloudFormation has deployed. They
 // differ during a canary, and after somebody moved the alias.
 func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	resources, err := e.Account.Resources(ctx)
-	functions, differ := 0, map[string][]string{} // functions by the difference
+	functions := 0
 	for _, r := range resources {
 		if *r.ResourceType != "AWS::Lambda::Function" {
 			continue
 		}
 		functions++
-		all, err := e.runsOtherwise(ctx, r.PhysicalResourceId)
-		if err != nil {
-			return "", fmt.Errorf("asking what %s runs: %w", *r.LogicalResourceId, err)
+		differ, unread := e.runsOtherwise(ctx, r.PhysicalResourceId)
+		if unread != nil {
+			return "", fmt.Errorf("asking what %s runs: %w", *r.LogicalResourceId, unread)
 		}
-		for _, d := range all {
-			differ[d] = append(differ[d], *r.LogicalResourceId)
+		if len(differ) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s: %s", *r.LogicalResourceId, strings.Join(differ, ", ")))
 		}
-	}
-	for _, d := range slices.Sorted(maps.Keys(differ)) {
-		err = errors.Join(err, fmt.Errorf("%s (%s)", d, strings.Join(differ[d], ", ")))
 	}
 	if err != nil {
 		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
@@ -229,20 +220,14 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 func (e *examination) runsOtherwise(ctx context.Context, name *string) (all []string, err error) {
 	client := lambda.NewFromConfig(e.Account.AWS)
 	deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: name})
-	if err != nil {
-		return nil, err
-	}
-	runs, err := client.GetFunctionConfiguration(ctx,
-		&lambda.GetFunctionConfigurationInput{FunctionName: name, Qualifier: &live})
-	if err != nil {
+	runs, failed := client.GetFunctionConfiguration(ctx,
+		&lambda.GetFunctionConfigurationInput{FunctionName: name, Qualifier: aws.String("live")})
+	aliases, unread := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: name}) // there is one
+	if err := cmp.Or(err, failed, unread); err != nil {
 		return nil, err
 	}
 	if runs.Environment != nil && runs.Environment.Error != nil {
 		return nil, fmt.Errorf("the right kms:Decrypt? %s", aws.ToString(runs.Environment.Error.Message))
-	}
-	aliases, err := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: name}) // there is one
-	if err != nil {
-		return nil, err
 	}
 	want, got := configuration(deployed), configuration(runs)
 	names := maps.Clone(want)
@@ -253,7 +238,7 @@ func (e *examination) runsOtherwise(ctx context.Context, name *string) (all []st
 		}
 	}
 	for _, alias := range aliases.Aliases {
-		if aws.ToString(alias.Name) == live && alias.RoutingConfig != nil {
+		if aws.ToString(alias.Name) == "live" && alias.RoutingConfig != nil {
 			for version, weight := range alias.RoutingConfig.AdditionalVersionWeights {
 				all = append(all, fmt.Sprintf("version %s beside it for %.0f%% of requests", version, 100*weight))
 			}

@@ -102,11 +102,11 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed"},
 		{"other parameters", func(live, _ map[string]any, v map[string]string) {
 			v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "live", "", map[string]string{"ApplicationLogLevel": "DEBUG"}
-		}, "another KMS key; another MODE; another log level"},
+		}, "another KMS key, another MODE, another log level"},
 		{"changed by hand", func(live, _ map[string]any, v map[string]string) {
 			live["MemorySize"], live["Timeout"], v["TOKEN"] = 128, 3, "hidden"
 			delete(v, "ARN")
-		}, "another ARN; another TOKEN; another memory; another timeout"},
+		}, "another ARN, another TOKEN, another memory, another timeout"},
 		{"another code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code"},
 		{"a canary", func(_, alias map[string]any, _ map[string]string) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
@@ -119,8 +119,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			map[string]string{"MODE": "test", "ARN": "arn:queue"}), "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}}}
 		want := c.want
 		if c.why != "all as deployed" {
-			want = "BAD live runs otherwise than deployed:\n" + strings.ReplaceAll(want, ";", " (AWS::Lambda::Function)\n")
-			want = strings.ReplaceAll(want, "\n ", "\n") + " (AWS::Lambda::Function)"
+			want = "BAD live runs otherwise than deployed:\nAWS::Lambda::Function: " + want
 		}
 		for _, only := range []string{"", "live versions"} { // the second is of make smoke
 			found := doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(), "Mode=test", only)

@@ -157,7 +157,7 @@ func (e *examination) topicsExist(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("looking for %s: %w", topic, err)
 		}
 		if !strings.Contains(found.Attributes["Policy"], "events.amazonaws.com") {
-			return "", warns("", "EventBridge may not publish to %s that a key was read", topic)
+			return "", problem{fmt.Errorf("EventBridge may not publish to %s that a key was read", topic), "", true}
 		}
 	}
 	return cmp.Or(strings.Join(topics, ", "), "none"), nil

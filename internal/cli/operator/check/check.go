@@ -55,11 +55,6 @@ func fixed(fix, format string, args ...any) error {
 	return problem{error: fmt.Errorf(format, args...), fix: fix}
 }
 
-// warns returns a problem that does not stop a deployment.
-func warns(fix, format string, args ...any) error {
-	return problem{fmt.Errorf(format, args...), fix, true}
-}
-
 // An examination covers a stack as it is or, before a deployment, as it will be.
 type examination struct {
 	*deployed.Deployment
@@ -95,14 +90,16 @@ func (e *examination) checks(ctx context.Context) []check {
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
-		{"rails", warning | always, e.railsAreWhole, "remit rails add, with the same chain and token (docs/operate.md#rails)"},
+		{"rails", warning | always, e.railsAreWhole, "add it again with remit rails add (docs/operate.md#rails)"},
 		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
 			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},
 	}
 	for _, on := range e.rails {
 		r := *e
 		r.Deployment = on
-		r.load(ctx)
+		r.nodes, r.noNodes = on.Nodes(ctx) // which several checks share
+		r.wallets, r.noWallets = on.Wallets(ctx)
+		r.rules, r.noRules = on.Rules(ctx)
 		for _, c := range append(r.ofRail(), r.ofWallets()...) {
 			if len(e.rails) > 1 {
 				c.name = on.Name() + ": " + c.name
@@ -185,14 +182,6 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 	return (&examination{Deployment: d, only: c.Only}).run(ctx, when, errUnwell)
 }
 
-// load reads the nodes, wallets and rules of a rail, which several checks share.
-func (e *examination) load(ctx context.Context) {
-	e.nodes, e.noNodes = e.Nodes(ctx)
-	e.wallets, e.noWallets = e.Wallets(ctx)
-	e.rules, e.noRules = e.Rules(ctx)
-}
-
-// A finding is the outcome of a check.
 type finding struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`

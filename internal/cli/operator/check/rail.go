@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -165,7 +164,7 @@ func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
 	}
 	from, amount := token.Address{0: 1}, token.Amount{}
 	for _, a := range e.wallets.Paying("") {
-		if v, err := e.View(ctx, e.nodes, a); err == nil && !v.Balance.IsZero() {
+		if v, _ := e.nodes.View(ctx, a, e.Asset.Contract, chain.ConfirmationRule{}); !v.Balance.IsZero() {
 			from, amount = a, token.Units(1)
 			break
 		}
@@ -193,16 +192,15 @@ func (e *examination) ofWallets() (all []check) {
 	at := e.rules.BatchContract
 	batches := e.noRules == nil && !at.IsZero()
 	if batches {
-		all = append(all, check{"batch contract", always, e.everyNode(
-			func(ctx context.Context, node chain.Node) (string, error) {
-				return at.String(), deployed.HasCode(ctx, node, at, disburser.Code())
-			}), "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
+		all = append(all, check{"batch contract", always, func(ctx context.Context) (string, error) {
+			return at.String(), e.EveryNodeHas(ctx, at, disburser.Code())
+		}, "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
 	}
 	for _, r := range e.wallets {
 		name := r.Address.String()
 		if r.State != wallet.Retired {
 			all = append(all, check{"wallet " + name[:10], always,
-				func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) }, "check your rights and the nodes"})
+				func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) }, "check rights and nodes"})
 		}
 		if batches && r.State == wallet.Active {
 			all = append(all, check{"allowance " + name[:10], always, func(ctx context.Context) (string, error) {
@@ -223,7 +221,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	if unread != nil && !errors.Is(unread, wallet.ErrUnknown) {
 		return "", unread
 	}
-	v, err := e.View(ctx, e.nodes, r.Address)
+	v, err := e.nodes.View(ctx, r.Address, e.Asset.Contract, chain.ConfirmationRule{})
 	if err != nil {
 		return "", err
 	}

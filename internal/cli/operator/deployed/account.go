@@ -5,6 +5,7 @@ package deployed
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cloud "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -31,11 +34,12 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// tableOutputs are the outputs that name tables, by the kinds of --table.
-var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "PaymentsTableName", "webhooks": "WebhooksTableName"}
+// tableOutputs begin the outputs that name tables, by the kinds of --table.
+var tableOutputs = map[string]string{"keys": "ApiKeys", "payments": "Payments", "webhooks": "Webhooks"}
 
 // LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
 // The SDK's warnings are not printed.
@@ -69,7 +73,7 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 		return nil, err
 	}
 	for kind, name := range t.Table {
-		a.Outputs[tableOutputs[kind]] = name
+		a.Outputs[tableOutputs[kind]+"TableName"] = name
 	}
 	d := a.Read(t, out)
 	d.Tables, err = a.tables()
@@ -80,7 +84,7 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
 	a := &Account{Stack: stack, AWS: cfg, Outputs: map[string]string{}, Parameters: map[string]string{}}
 	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" || err == nil && len(found.Stacks) != 1 {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
 		err = ErrNoStack
 	}
 	if err != nil {
@@ -165,10 +169,11 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 		return err
 	}
 	text, err := secrets.WithChain(value, chainID, urls)
-	if err == nil {
-		_, err = secretsmanager.NewFromConfig(a.AWS).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &arn, SecretString: &text})
-	}
 	if err != nil {
+		return err
+	}
+	in := &secretsmanager.PutSecretValueInput{SecretId: &arn, SecretString: &text}
+	if _, err := secretsmanager.NewFromConfig(a.AWS).PutSecretValue(ctx, in); err != nil {
 		return err
 	}
 	if value, err = read(); err == nil && string(value) != text { // a write has no condition
@@ -221,9 +226,9 @@ func (a *Account) PutKey(ctx context.Context, key keyring.Key, of token.Coin) er
 // Keyed lists names of secrets, and reads none.
 func (a *Account) Keyed(ctx context.Context) (map[token.Address]StoredKey, error) {
 	prefix, keyed := a.Outputs["WalletSecrets"], map[token.Address]StoredKey{}
-	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.AWS), &secretsmanager.ListSecretsInput{
-		Filters: []types.Filter{{Key: types.FilterNameStringTypeName, Values: []string{prefix}}},
-	})
+	named := types.Filter{Key: types.FilterNameStringTypeName, Values: []string{prefix}}
+	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.AWS),
+		&secretsmanager.ListSecretsInput{Filters: []types.Filter{named}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -274,7 +279,7 @@ func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
 		}
 	}
 	if roles := walletkey.SigningRoles(); len(arns) != len(roles) {
-		return nil, fmt.Errorf("stack %s lacks some of the roles %v; deploy this version's template first", a.Stack, roles)
+		return nil, fmt.Errorf("stack %s lacks one of the roles %v; deploy this version's template", a.Stack, roles)
 	}
 	slices.Sort(arns)
 	return arns, nil
@@ -282,3 +287,32 @@ func (a *Account) Signers(ctx context.Context) (arns []string, err error) {
 
 // InKMS reports whether a wallet's key is in KMS.
 func InKMS(key wallet.KeyRef) bool { return strings.HasPrefix(string(key), "arn:") }
+
+// A CopiedLog is a table's audit log. It copies each entry to CloudWatch Logs, where operators cannot change it.
+type CopiedLog struct {
+	store.AuditLog
+	AWS          aws.Config
+	Table, Group string
+}
+
+// Append stores an entry in the table, then in the copy. If only the first is certain, it is ErrUncopied.
+func (l CopiedLog) Append(ctx context.Context, e store.Act) error {
+	if err := l.AuditLog.Append(ctx, e); err != nil {
+		return err
+	}
+	text, _ := json.Marshal(struct { // of texts and a time
+		Table string
+		store.Act
+	}{l.Table, e})
+	out, err := cloudwatchlogs.NewFromConfig(l.AWS).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{
+		LogGroupName: &l.Group, LogStreamName: aws.String("operators"), // the template makes it
+		LogEvents: []logtypes.InputLogEvent{{Timestamp: aws.Int64(e.At.UnixMilli()), Message: aws.String(string(text))}},
+	})
+	if err == nil && out.RejectedLogEventsInfo != nil {
+		err = errors.New("it takes no entry of this time; set the clock of this machine")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUncopied, err)
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,6 +16,10 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/apikey"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // Show writes v in JSON with --json, and without it text, or that there is none.
@@ -112,4 +117,28 @@ func (m Moment) First(ctx context.Context, nodes chain.Nodes, last uint64) (uint
 		return 0, fmt.Errorf("%s is in the future; check the time zone", m.At.Format(time.RFC3339))
 	}
 	return nodes.FirstSince(ctx, m.At, last)
+}
+
+// advice has the next step after errors of the domains, which know no command.
+var advice = []struct {
+	err  error
+	step string
+}{
+	{store.ErrNotFound, "check the id, --merchant and --stack"},
+	{store.ErrChanged, "run the command again"},
+	{wallet.ErrUnknown, "find the wallet with remit wallet list"},
+	{apikey.ErrNotFound, "find the key with remit keys list"},
+	{apikey.ErrLimit, "end one with remit keys revoke"},
+	{webhook.ErrNotFound, "check the ids of the merchant and the webhook"},
+	{webhook.ErrDisabled, "have the merchant enable it"},
+}
+
+// Advised returns err with the next step, if a domain made it and no command has added one.
+func Advised(err error) error {
+	for _, a := range advice {
+		if errors.Is(err, a.err) && strings.HasSuffix(err.Error(), a.err.Error()) {
+			return fmt.Errorf("%w; %s", err, a.step)
+		}
+	}
+	return err
 }

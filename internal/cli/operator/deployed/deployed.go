@@ -3,6 +3,7 @@
 package deployed
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc/inspect"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -27,7 +29,7 @@ import (
 )
 
 // ErrUncopied reports an entry that is in the table, and perhaps not in its copy.
-var ErrUncopied = errors.New("copying an audit log entry to CloudWatch Logs (needs logs:PutLogEvents, as RemitOperator)")
+var ErrUncopied = errors.New("copying an audit entry to CloudWatch Logs (needs logs:PutLogEvents, as RemitOperator)")
 
 // A Target names a command's stack and the form of its answer. The AWS SDK finds credentials, region and endpoints.
 type Target struct {
@@ -102,19 +104,23 @@ type StoredKey struct {
 // ErrNoStack reports a stack that was never deployed, or was deleted.
 var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
 
+// ErrNoCode reports an address at which a node has no contract.
+var ErrNoCode = errors.New("there is no contract")
+
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
 // ProvideDeployment opens the stack, for the Run method of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
-	here, ok := ctx.Value(localKey{}).(*Local)
+	local, ok := ctx.Value(localKey{}).(*Local)
 	switch {
 	case !ok:
 		return t.onAWS(ctx, out)
 	case len(t.Table) > 0:
 		return nil, errors.New("--table is for a stack on AWS; remove it")
 	}
-	return here.deployment(t, out), nil
+	return &Deployment{Target: t, Tables: local.Tables, Platform: here{local}, Mode: string(apikey.Test), KeyCache: "0",
+		Out: out, Transport: local.Transport}, nil
 }
 
 // Rules returns the rules by the settings that are stored, or why there are none.
@@ -204,32 +210,76 @@ func (d *Deployment) Stored(ctx context.Context) (map[token.Address]StoredKey, e
 }
 
 // Nodes opens the nodes of the rail.
-func (d *Deployment) Nodes(ctx context.Context) (chain.Nodes, error) {
+func (d *Deployment) Nodes(ctx context.Context) (nodes chain.Nodes, err error) {
 	all, err := d.RPC(ctx)
 	urls := all[d.ChainID]
 	if err == nil && len(urls) == 0 {
-		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`, chain.ErrNoNodes, d.ChainID)
+		err = fmt.Errorf(`%w for chain %[2]d; add "%[2]d":{"urls":["https://…"]} to the RPC secret`,
+			chain.ErrNoNodes, d.ChainID)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d.Open(urls)
-}
-
-// Open opens nodes of the rail's chain.
-func (d *Deployment) Open(urls []string) (nodes chain.Nodes, err error) {
 	own, _ := chains.Of(d.ChainID)
+	config := ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Gas: d.Config.Gas, Transport: d.Transport}
 	for i, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.ChainID, L1Fee: own.L1Fee, Gas: d.Config.Gas, Transport: d.Transport})
+		node, err := ethrpc.Open(url, config)
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d] of chain %d: %w", i, d.ChainID, err)
 		}
 		nodes = append(nodes, node)
 	}
-	return nodes, nil
+	return nodes, err
 }
 
-// View returns a wallet's account by enough nodes.
-func (d *Deployment) View(ctx context.Context, nodes chain.Nodes, a token.Address) (chain.View, error) {
+// View opens the nodes of the rail and returns a wallet's account by enough of them.
+func (d *Deployment) View(ctx context.Context, a token.Address) (chain.View, error) {
+	nodes, err := d.Nodes(ctx)
+	if err != nil {
+		return chain.View{}, err
+	}
 	return nodes.View(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
+}
+
+// EveryNodeHas returns nil if each configured node has the code at an address. A missing answer is an error, since that
+// node may differ. It returns ErrNoCode if no node has a contract there.
+func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
+	nodes, err := d.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var without []error
+	for _, node := range nodes {
+		got, err := inspect.Code(ctx, node.(*ethrpc.Node), at) // Nodes opens no others
+		switch {
+		case err != nil:
+			return err
+		case len(got) == 0:
+			without = append(without, fmt.Errorf("%s: %w at %s", node, ErrNoCode, at))
+		case !bytes.Equal(got, code):
+			return fmt.Errorf("%s has other code at %s; do not pay through it", node, at)
+		}
+	}
+	if len(without) > 0 && len(without) < len(nodes) {
+		return fmt.Errorf("nodes disagree, or are behind; try again in a minute: %v", without)
+	}
+	return errors.Join(without...)
+}
+
+// Allowance returns the least that a contract may take of a wallet by any node.
+func (d *Deployment) Allowance(ctx context.Context, owner, contract token.Address) (token.Amount, error) {
+	nodes, err := d.Nodes(ctx)
+	least := token.MaxAmount()
+	for _, node := range nodes {
+		got, nodeErr := inspect.Allowance(ctx, node.(*ethrpc.Node), d.Asset.Contract, owner, contract)
+		if err = errors.Join(err, nodeErr); got.Less(least) {
+			least = got
+		}
+	}
+	return least, err
+}
+
+// Allowed writes an allowance. Tokens that count an unlimited one down never end it.
+func (d *Deployment) Allowed(amount token.Amount) string {
+	if token.MaxAmount().Over(2).Less(amount) {
+		return "any amount of " + d.Asset.Symbol
+	}
+	return d.Coins(amount)
 }

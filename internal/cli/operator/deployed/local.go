@@ -3,13 +3,11 @@ package deployed
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os/user"
 
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 )
 
@@ -31,11 +29,6 @@ type localKey struct{}
 // Context returns a context whose commands are for the stack in this process.
 func (l *Local) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, localKey{}, l)
-}
-
-func (l *Local) deployment(t Target, out io.Writer) *Deployment {
-	return &Deployment{Target: t, Tables: l.Tables, Platform: here{l}, Mode: string(apikey.Test), KeyCache: "0", Out: out,
-		Transport: l.Transport}
 }
 
 // here is the platform of a stack in this process.

@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // ErrNoRail reports a stack without the rail.
@@ -93,30 +94,28 @@ func (d *Deployment) One(ctx context.Context) (*Deployment, error) {
 
 // Of returns the stack as seen by the rail that a wallet is registered with, or else by One.
 func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, error) {
-	if on, err := d.HolderOf(ctx, a); on != nil || err != nil {
+	if on, _, err := d.HolderOf(ctx, a); on != nil || err != nil {
 		return on, err
 	}
 	return d.One(ctx)
 }
 
-// HolderOf returns the stack as seen by the rail that a wallet is registered with, whichever --rail names; or nil.
-func (d *Deployment) HolderOf(ctx context.Context, a token.Address) (*Deployment, error) {
+// HolderOf returns the stack as seen by the rail that a wallet is registered with, whichever --rail names, and the
+// registration; or nil.
+func (d *Deployment) HolderOf(ctx context.Context, a token.Address) (on *Deployment, r wallet.Registration, err error) {
 	any := *d
 	any.Rail = ""
 	all, err := any.Rails(ctx)
-	if err != nil {
-		return nil, err
-	}
 	for _, on := range all {
 		wallets, err := on.Wallets(ctx)
 		if err != nil {
-			return nil, err
+			return nil, r, err
 		}
-		if _, registered := wallets.Find(a); registered {
-			return on, nil
+		if r, registered := wallets.Find(a); registered {
+			return on, r, nil
 		}
 	}
-	return nil, nil
+	return nil, r, err
 }
 
 // MayPay returns why the stack may not pay on a chain, nil if it may: where tokens are money it is live and heard.

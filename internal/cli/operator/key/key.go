@@ -2,6 +2,7 @@
 package key
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -37,7 +38,7 @@ type keyCreate struct {
 func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request(ctx, d)
 	return change.Change{
-		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a key in %s mode.", c.Name, d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a %s key.", c.Name, d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Create(ctx, c.Name, r)
 			return keyAnswer(made, err)
@@ -96,15 +97,14 @@ type restrictions struct {
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
-func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
+func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (request apikey.KeyRequest, err error) {
 	limits := apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount, Count: r.DailyCount},
 		Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove}
-	request := apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
+	request = apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
 	if request.Limits.HasAmounts() || r.Asset != "" {
-		var err error
 		if request.Limits.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
 			return request, err
 		}
@@ -112,7 +112,7 @@ func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apik
 	switch {
 	case r.DailyCount > apikey.MaxCount:
 		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
-	case r.RepeatGuard != 0 && (r.RepeatGuard < apikey.MinGuard*time.Second || r.RepeatGuard > apikey.MaxGuard*time.Second):
+	case r.RepeatGuard != 0 && (limits.Guard < apikey.MinGuard || limits.Guard > apikey.MaxGuard):
 		return request, errors.New("--repeat-guard is out of bounds; use 1m to 168h, or 0 for none")
 	case r.ExpiresIn < 0:
 		return request, errors.New("--expires-in is negative; use 0 or more")
@@ -131,11 +131,8 @@ type keyIssue struct {
 
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request(ctx, d)
-	if err != nil {
-		return none, err
-	}
-	by, err := acting(ctx, d, c.Merchant, c.Name)
-	if err != nil {
+	by, unknown := acting(ctx, d, c.Merchant, c.Name)
+	if err = cmp.Or(err, unknown); err != nil {
 		return none, err
 	}
 	return change.Change{
@@ -150,7 +147,6 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
-// mayDo describes a key's rights in a line.
 func mayDo(p apikey.Permissions) string {
 	text := "everything"
 	if len(p.Scopes) < len(apikey.AllScopes()) {
@@ -169,7 +165,6 @@ func mayDo(p apikey.Permissions) string {
 	return text
 }
 
-// add adds a right that a key has.
 func add[T any](text *string, format string, right *T) {
 	if right != nil {
 		*text += fmt.Sprintf(", "+format, *right)
@@ -239,8 +234,8 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	table, now := dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), name), time.Now()
 	source := table
-	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant "+
-		"can order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no "+
+		"merchant can pay before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
 		source = dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), c.EndedIn)
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+

@@ -53,7 +53,7 @@ func limit(a token.Amount) string {
 	return a.String()
 }
 
-var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAX AMOUNT", "DAILY AMOUNT", "STATE")
+var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAXIMUM", "DAILY", "STATE")
 
 // rowOf reads the terms of the merchant that owns keys.
 func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchantRow, error) {

@@ -41,7 +41,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	unreadable, wallets := 0, map[wallet.ID]wallet.Wallet{}
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	for p, err := range c.payments(ctx, d, end) {
+	for p, err := range c.all(ctx, d, end) {
 		switch {
 		case errors.Is(err, store.ErrUnreadable):
 			unreadable++
@@ -73,8 +73,8 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	return nil
 }
 
-// payments yields the payments of a merchant before end, or of all merchants, unordered.
-func (c *Export) payments(ctx context.Context, d *deployed.Deployment, end time.Time) iter.Seq2[payment.Payment, error] {
+// all yields the payments of a merchant before end, or of all merchants, unordered.
+func (c *Export) all(ctx context.Context, d *deployed.Deployment, end time.Time) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {
 			for entry, err := range d.Payments.Entries(ctx) {

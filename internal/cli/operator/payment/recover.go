@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,11 +57,8 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	stack := *d
 	stack.Rail = ""
 	rails, err := stack.Rails(ctx)
-	if err != nil {
-		return none, err
-	}
-	chosen, err := d.Rails(ctx)
-	if err == nil && len(chosen) > 1 && (len(c.Wallet) > 0 || c.Since.Block > 0) {
+	chosen, unread := d.Rails(ctx)
+	if err = cmp.Or(err, unread); err == nil && len(chosen) > 1 && (len(c.Wallet) > 0 || c.Since.Block > 0) {
 		err = errors.New("a wallet and a block are of one rail; choose it with --rail, or give a time")
 	}
 	if err != nil {
@@ -69,7 +67,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	keyed, err := d.Keyed(ctx)
 	for a, key := range keyed {
 		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
-			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, which is no rail of the tables; add it with remit rails add",
+			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, which is no rail yet; add it with remit rails add",
 				a, key.Rail))
 		}
 	}
@@ -120,9 +118,11 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
 		r.recovered = recovered{Rail: r.on.Name(), Wallets: len(r.ids), Report: done, DryRun: c.DryRun}
-		if r.Releases, r.releases, err = releases(ctx, r.on, r.on.Config.Coin()); err != nil {
+		due, err := releases(ctx, r.on, r.on.Config.Coin())
+		if err != nil {
 			return none, err
 		}
+		r.Releases, r.releases = listed(due)
 		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
 	}
 	reports, text := []recovered{}, ""
@@ -155,9 +155,7 @@ func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 	rules, err := d.Payments.Rules(ctx)
 	rail := rules.Rail(d.Config.Coin())
 	if s := rail.Settings; err == nil && rail.Unusable == nil && s.Confirmed {
-		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
-		who := change.By(ctx)
-		s.Who = who[max(0, len(who)-256):]
+		s.Confirmed, s.At, s.Who, s.Why = false, time.Now(), change.By(ctx), "remit recover"
 		return d.Payments.SetSettings(ctx, s)
 	}
 	return err

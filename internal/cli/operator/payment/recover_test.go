@@ -61,7 +61,7 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 	}
 	keyed[token.Address{8}] = token.Coin{ChainID: 8}
 	_, err = operatortest.Local(t.Context(), local, "recover", "--yes")
-	if err == nil || !strings.Contains(err.Error(), "which is no rail of the tables") {
+	if err == nil || !strings.Contains(err.Error(), "which is no rail yet") {
 		t.Errorf("a key of a rail that was lost: %v", err)
 	}
 }

@@ -26,8 +26,8 @@ type Rails struct {
 }
 
 // closing is the risk of closing a rail.
-const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops the others\n" +
-	"    after a loss of tables: a payment that was made on it and lost can be made again on another rail, under the\n" +
+const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops others\n" +
+	"    after a loss of tables: a payment that was made on it and lost can be made again on another, under the\n" +
 	"    same key. If tables may have been lost, run remit recover first. If check-receipts pauses for five\n" +
 	"    minutes later on, the closed rail stops the others again: open and close it once more."
 
@@ -48,14 +48,9 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	}
 	on := *d
 	on.ChainID, on.Asset = first.ChainID, first.Token
-	if on.Config, err = chains.Read(d.Mode, first.Rail); err != nil {
-		return none, err
-	}
-	if err := d.MayPay(first.ChainID); err != nil {
-		return none, err
-	}
-	rules, err := d.Payments.Rules(ctx)
-	if err != nil {
+	on.Config, err = chains.Read(d.Mode, first.Rail)
+	rules, unread := d.Payments.Rules(ctx)
+	if err = cmp.Or(err, d.MayPay(first.ChainID), unread); err != nil {
 		return none, err
 	}
 	lost := rules.Rail(first.Coin())
@@ -95,7 +90,7 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		answer, err := stored(ctx)
 		if err == nil && len(put) > 0 {
 			if err = d.PutRPC(ctx, first.ChainID, put); err != nil {
-				err = fmt.Errorf("the rail is added, and its nodes may not be in the RPC secret; put them there: %w", err)
+				err = fmt.Errorf("the rail is added, and the RPC secret may lack its nodes; put them there: %w", err)
 			}
 		}
 		return answer, err
@@ -118,11 +113,8 @@ func (c add) put(has []string, chainID uint64) (urls []string, how string) {
 // first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.
 func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	own, err := chains.Named(c.Chain)
-	if err != nil {
-		return none, err
-	}
-	values, err := parse(c.Values)
-	if err != nil {
+	values, twice := parse(c.Values)
+	if err = cmp.Or(err, twice); err != nil {
 		return none, err
 	}
 	values["TokenAddress"] = cmp.Or(c.Token, values["TokenAddress"], own.USDC)
@@ -156,7 +148,6 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	return own.First(values)
 }
 
-// row is a rail as an operator sees it.
 type railRow struct {
 	Number  int    `json:"number"`
 	Name    string `json:"name"`
@@ -187,7 +178,6 @@ func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, text)
 }
 
-// closes closes a rail, or opens it.
 type closes struct {
 	Name   string `arg:"" help:"The rail: such as usdc@base, or its number."`
 	Reason string `help:"Why, for the history."`

@@ -2,6 +2,7 @@
 package setting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,15 +47,13 @@ func (t *Table) Refused() error {
 	case t.Number > 0 && (t.Next.Coin() != t.On.Coin || t.Next.Token != t.On.Token):
 		return settings.ErrFixed
 	case t.Config.Live && len(unset) > 0:
-		err = errors.Join(err, fmt.Errorf("a live stack pays nothing without limits: set %s", strings.Join(unset, ", ")))
+		err = errors.Join(err, fmt.Errorf("a live stack needs limits: set %s", strings.Join(unset, ", ")))
 	}
 	return err
 }
 
-// changes are those that the next version makes.
 func (t *Table) changes() []settings.Change { return settings.Payments.Diff(t.On.Settings, t.Next) }
 
-// title describes a version of the settings in a line.
 func (t *Table) title(s settings.Stamp) string {
 	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Name(), s.Version, deployed.Stamp(s.At), s.Who, s.Why,
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
@@ -85,11 +84,8 @@ func parse(texts []string) (map[string]string, error) {
 // values.
 func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Table, map[string]string, error) {
 	values, err := parse(texts)
-	if err != nil {
-		return nil, nil, err
-	}
-	on, err := d.One(ctx)
-	if err != nil {
+	on, unread := d.One(ctx)
+	if err = cmp.Or(err, unread); err != nil {
 		return nil, nil, err
 	}
 	t := Of(on)
@@ -145,8 +141,8 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 // storeNext stores the next version of each rail in turn, if no other was stored since it was read, and publishes the
 // settings that allow more than before. A crash between them leaves only the first stored: run it again.
 func storeNext(ctx context.Context, d *deployed.Deployment, tables []*Table, by settings.Stamp) (change.Answer, error) {
-	who, text, stored := change.By(ctx), "", ""
-	by.At, by.Who, by.Needs = time.Now(), who[max(0, len(who)-256):], settings.Code
+	text, stored := "", ""
+	by.At, by.Who, by.Needs = time.Now(), change.By(ctx), settings.Code
 	for _, t := range tables {
 		next := t.Next
 		next.Stamp, next.Version = by, t.On.Settings.Version
@@ -226,12 +222,10 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	if strings.HasPrefix(c.Reason, applied) {
 		return none, fmt.Errorf("a --reason that begins with %q is for remit settings apply; use others", applied)
 	}
-	var tables []*Table
+	t, _, err := assigned(ctx, d, c.Values)
+	tables := []*Table{t}
 	if len(c.Values) == 0 && c.Confirm {
 		tables, err = read(ctx, d)
-	} else {
-		tables = make([]*Table, 1)
-		tables[0], _, err = assigned(ctx, d, c.Values)
 	}
 	if err != nil {
 		return none, err
@@ -257,13 +251,13 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 		err = errors.Join(err, failed)
 		rows := []map[string]any{}
 		for i, v := range versions {
-			changes := []map[string]any{}
+			edits := []map[string]any{}
 			text += t.title(v.Stamp) + "\n"
 			for _, c := range settings.Payments.Diff(versions[min(i+1, len(versions)-1)], v) {
-				changes = append(changes, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
+				edits = append(edits, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
 				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
 			}
-			rows = append(rows, row(v, changes))
+			rows = append(rows, row(v, edits))
 		}
 		all[t.Name()] = rows
 	}

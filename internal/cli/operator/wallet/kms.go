@@ -3,7 +3,6 @@
 package wallet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -30,24 +28,20 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 		keys := walletkey.Open(d.Account.AWS)
 		if name == "" {
 			if name, err = keys.Create(ctx, d.Stack); err != nil {
-				return none, fmt.Errorf("%w\nIf there is a key with the tag %s=%s that signs for no wallet of remit wallet "+
-					"list, register it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
+				return none, fmt.Errorf("%w\nIf a key with the tag %s=%s signs for no wallet of remit wallet list, "+
+					"register it with remit wallet import --kms, or schedule its deletion", err, walletkey.Tag, d.Stack)
 			}
 		}
-		r := registration(d, token.Address{}, merchant)
-		arn, public, err := keys.Public(ctx, name)
-		if err == nil {
-			r.Key = wallet.KeyRef(arn)
-			r.Address, err = walletkey.AddressOf(public)
-		}
-		if err == nil {
+		arn, address, err := keys.Wallet(ctx, name)
+		r := registration(d, address, merchant)
+		if r.Key = wallet.KeyRef(arn); err == nil {
 			err = register(ctx, d, r)
 		}
 		if err == nil && merchant != "" {
 			err = owns(ctx, d, merchant)
 		}
 		if err != nil {
-			return none, fmt.Errorf("registering the key %s (when mended: remit wallet import --kms %[1]s): %w", name, err)
+			return none, fmt.Errorf("registering key %s (when mended: remit wallet import --kms %[1]s): %w", name, err)
 		}
 		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
 			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
@@ -57,18 +51,13 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 
 // register registers a wallet once the functions may sign with its key in KMS, unless it is retired or has another key.
 func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
-	on, err := d.HolderOf(ctx, r.Address)
-	if on == nil {
-		on = d
-	}
-	wallets, unread := on.Wallets(ctx)
-	if err := cmp.Or(err, unread); err != nil {
+	switch on, there, err := d.HolderOf(ctx, r.Address); {
+	case err != nil:
 		return err
-	}
-	switch there, registered := wallets.Find(r.Address); {
+	case on == nil:
 	case on.Number != d.Number:
 		return fmt.Errorf("wallet %s is registered for %s; choose another wallet", r.Address, on.Name())
-	case registered && there.Key != r.Key:
+	case there.Key != r.Key:
 		return fmt.Errorf("wallet %s is registered with another key, %s; choose another wallet", r.Address, there.Key)
 	case there.State == wallet.Retired:
 		return errRetired(r.Address)

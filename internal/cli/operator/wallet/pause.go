@@ -9,7 +9,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -68,7 +67,6 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []reco
 	return ws, err
 }
 
-// answer shows a command's wallets and their changes.
 func answer(ws []record, did string) change.Answer {
 	text := ""
 	for _, w := range ws {
@@ -115,28 +113,24 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
 	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()))
 	for i, w := range ws {
-		switch err := w.missing; {
-		case errors.Is(err, wallet.ErrUnknown):
+		var err error
+		switch {
+		case errors.Is(w.missing, wallet.ErrUnknown):
 			w.Paused = reason
-			err := d.Payments.Open(ctx, w.Wallet, w.on.Asset.Contract)
-			if err == nil {
+			if err = d.Payments.Open(ctx, w.Wallet, w.on.Asset.Contract); err == nil {
 				w.Wallet, err = d.Payments.Wallet(ctx, w.ID) // a handler may have been first
 			}
-			if err != nil {
-				return none, err
-			}
-		case err != nil:
-			if err := d.Payments.Pause(ctx, w.ID, reason); err != nil {
-				return none, after(i, err)
-			}
-			w.Paused, did = reason, did+fmt.Sprintf("; %s has no readable record: docs/alarms/UnreadableAlarm.md", w.Address)
+		case w.missing != nil:
+			err = d.Payments.Pause(ctx, w.ID, reason)
+			w.Paused, did = reason, did+fmt.Sprintf("; %s is unreadable: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
-		if _, other := w.Reasons(); !c.All || (wallet.Wallet{Paused: other}).Passing() {
+		if _, other := w.Reasons(); err == nil && (!c.All || (wallet.Wallet{Paused: other}).Passing()) {
 			now := w.PausedFor(reason)
-			if err := d.Payments.Repause(ctx, w.ID, w.Paused, now); err != nil { // only the reason that was shown
-				return none, after(i, err)
-			}
+			err = d.Payments.Repause(ctx, w.ID, w.Paused, now) // only the reason that was shown
 			w.Paused = now
+		}
+		if err != nil {
+			return none, after(i, err)
 		}
 		ws[i] = w
 	}
@@ -165,7 +159,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	left := ""
 	for _, w := range all {
 		if errors.Is(w.missing, store.ErrUnreadable) {
-			left += fmt.Sprintf("; %s has no readable record, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
+			left += fmt.Sprintf("; %s is unreadable, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if w.Paused != "" {
 			ws = append(ws, w)
@@ -176,11 +170,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	consequences, rolledBack := "", false
 	for _, w := range ws {
-		nodes, err := w.on.Nodes(ctx)
-		var v chain.View
-		if err == nil {
-			v, err = w.on.View(ctx, nodes, w.Address)
-		}
+		v, err := w.on.View(ctx, w.Address)
 		switch {
 		case err != nil && c.All:
 			return none, fmt.Errorf("%s: %w; resume another rail's wallets with --rail", w.on.Name(), err)
@@ -189,15 +179,15 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
-			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for check-receipts, "+
-				"and read docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for "+
+				"check-receipts, and read docs/alarms before you resume", v.Mined, w.Address, w.NextNonce)
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
 			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))
 	}
 	if rolledBack {
-		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on " +
-			"the other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
+		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was " +
+			"confirmed on the other is gone; merchants who hear so must not pay again before you know (remit audit).\n"
 	}
 	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has " +
 		"the key, payments can be made twice."

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,16 +99,11 @@ func settled(ctx context.Context, d *deployed.Deployment, r wallet.Registration,
 		return nil
 	}
 	txs, others, txErr := d.Payments.PendingTxs(ctx, r.ID, 0) // unreadable ones are others
-	for p := range w.Reservations {
-		if !slices.Contains(own, p) {
-			others++
-		}
-	}
+	underWay := slices.Collect(maps.Keys(w.Reservations))
 	for _, tx := range txs {
-		if !slices.Contains(own, tx.Payment) {
-			others++
-		}
+		underWay = append(underWay, tx.Payment)
 	}
+	others += len(slices.DeleteFunc(underWay, func(id payment.ID) bool { return slices.Contains(own, id) }))
 	if err := errors.Join(err, txErr); err != nil || others == 0 {
 		return err
 	}
@@ -120,7 +116,7 @@ func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) d
 		Ether: coin == payment.Ether, Why: why}
 }
 
-func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []dispatch.Transfer) (change.Change, error) {
+func (c moving) move(ctx context.Context, d *deployed.Deployment, all []dispatch.Transfer) (change.Change, error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
 		return change.Change{}, err
@@ -132,7 +128,7 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 	moved := func(p payment.Payment) string {
 		return fmt.Sprintf("%s %s", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol)
 	}
-	return carry(ctx, d, c.Key, transfers, func(p payment.Payment) string {
+	return carry(ctx, d, c.Key, all, func(p payment.Payment) string {
 		return fmt.Sprintf("This moves %s from %s to %s, for a fee of at most %s.\n", moved(p), p.Wallet, p.To,
 			d.Gas(p.Tx.Cost().Sub(p.Tx.Value)))
 	}, last, func(done []payment.Payment) change.Answer {
@@ -146,9 +142,9 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, transfers []di
 }
 
 const (
-	// underWay is how long a command waits for check-receipts, which runs every minute,
+	// patience is how long a command waits for check-receipts, which runs every minute,
 	// to sign the reserved transfers, and between is the pause between two tries.
-	underWay, between = 2 * time.Minute, time.Second
+	patience, between = 2 * time.Minute, time.Second
 )
 
 // carry returns the change that makes transfers, up to their commits. A sweep moves both assets in full, and skips an
@@ -200,7 +196,7 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 // await repeats a transfer until it is committed. Coins that have just arrived can be spent
 // after the next run of check-receipts, which has not seen them yet.
 func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
-	for until := time.Now().Add(underWay); ; {
+	for until := time.Now().Add(patience); ; {
 		p, err := by.Move(ctx, t)
 		unseen := errors.Is(err, wallet.ErrToken) || errors.Is(err, wallet.ErrGas)
 		switch late := time.Now().After(until); {
@@ -224,7 +220,7 @@ func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher,
 func wholes(text string, decimals int) (token.Amount, error) {
 	amount, err := token.ParseTokens(text, decimals)
 	if err != nil || amount.IsZero() {
-		err = fmt.Errorf("%q is no amount; use whole tokens above zero, such as 12.5, with at most %d decimals", text, decimals)
+		err = fmt.Errorf("%q is no amount; use whole tokens, such as 12.5, with at most %d decimals", text, decimals)
 	}
 	return amount, err
 }

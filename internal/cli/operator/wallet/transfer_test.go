@@ -44,7 +44,7 @@ func TestMove(t *testing.T) {
 		e.want("nothing", move+"b", "^nothing to move: add --token AMOUNT, --ether AMOUNT, or both")
 		for _, amount := range []string{"0", "1x", "0.0000001"} {
 			e.want("an amount that is none", move+"b --token "+amount,
-				"is no amount; use whole tokens above zero, such as 12.5, with at most 6 decimals")
+				"is no amount; use whole tokens, such as 12.5, with at most 6 decimals")
 		}
 		e.want("all ether of a wallet that pays", move+"b --ether all", "drain the wallet and sweep it")
 		e.want("no key", move[:len(move)-1]+"= --token 1", "--key is empty")

@@ -26,10 +26,10 @@ type Commands struct {
 	List     walletList                     `cmd:"" help:"Show balances, nonces and pauses."`
 	Pause    change.Command[walletPause]    `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
-	Move     change.Command[move]           `cmd:"" help:"Move tokens or ether." example:"0x1… --to 0x2… --token 5 --key a"`
+	Move     change.Command[move]           `cmd:"" help:"Move its coins." example:"0x1… --to 0x2… --token 5 --key a"`
 	Sweep    change.Command[sweep]          `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
-	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a drained wallet to a merchant." example:"0x1… --merchant mer_1"`
-	Unassign change.Command[walletUnassign] `cmd:"" help:"Take a drained, empty wallet from its merchant." example:"0x1…"`
+	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a wallet to a merchant." example:"0x1… --merchant mer_1"`
+	Unassign change.Command[walletUnassign] `cmd:"" help:"Take an empty wallet from its merchant." example:"0x1…"`
 	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments for good." example:"0x1…"`
 	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
@@ -65,13 +65,10 @@ func (c walletCreate) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return addKMS(d, "", c.Merchant)
 	}
 	left, err := d.Unregistered(ctx)
-	if err != nil {
-		return none, err
-	}
 	var random [32]byte
-	_, _ = rand.Read(random[:])                                 // never fails
-	key, err := keyring.ParseKey(hex.EncodeToString(random[:])) // one in 2^128 is no key of secp256k1
-	if err != nil {
+	_, _ = rand.Read(random[:])                                   // never fails
+	key, unfit := keyring.ParseKey(hex.EncodeToString(random[:])) // one in 2^128 is no key of secp256k1
+	if err = cmp.Or(err, unfit); err != nil {
 		return none, err
 	}
 	return add(ctx, d, key, "a new key", c.Merchant, left)
@@ -88,11 +85,8 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 		return addKMS(d, c.KMS, "")
 	}
 	text, err := os.ReadFile(c.File)
-	if err != nil {
-		return none, err
-	}
-	key, err := keyring.ParseKey(strings.TrimSpace(string(text)))
-	if err != nil {
+	key, unfit := keyring.ParseKey(strings.TrimSpace(string(text)))
+	if err = cmp.Or(err, unfit); err != nil {
 		return none, err
 	}
 	return add(ctx, d, key, "the key of "+key.Address().String(), "", nil)
@@ -102,7 +96,7 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 func adds(d *deployed.Deployment, kind, merchant string) string {
 	text := fmt.Sprintf("It will pay merchants as soon as it holds %s and gas.", d.Asset.Symbol)
 	if merchant != "" {
-		text = fmt.Sprintf("It is merchant %s's. Send it %s and gas.\n%s", merchant, d.Asset.Symbol, ownAlone(d, merchant))
+		text = fmt.Sprintf("It is %s's. Send it %s and gas.\n%s", merchant, d.Asset.Symbol, ownAlone(d, merchant))
 	}
 	return fmt.Sprintf("This adds %s to stack %s, for %s. %s\nNobody else may use the key from now on. If it has paid "+
 		"before, every wallet of the rail is paused.", kind, d.Stack, d.Name(), text)
@@ -113,14 +107,14 @@ func adds(d *deployed.Deployment, kind, merchant string) string {
 func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, merchant string,
 	left []token.Address) (none change.Change, err error) {
 	own, text := key.Address(), adds(d, kind, merchant)
-	switch on, err := d.HolderOf(ctx, own); {
+	switch on, _, err := d.HolderOf(ctx, own); {
 	case err != nil:
 		return none, err
 	case on != nil:
 		return none, fmt.Errorf("%s is registered already, for %s; find it with remit wallet list", own, on.Name())
 	case len(left) > 0:
-		text += fmt.Sprintf("\nKeys left by an interrupted command are registered too, as draining: %s. Retire these "+
-			"wallets, let them pay (remit wallet drain --undo), or give them to a merchant (remit wallet assign).", left)
+		text += fmt.Sprintf("\nKeys left by an interrupted command are registered too, as draining: %s. Retire "+
+			"them, let them pay (remit wallet drain --undo), or give them to a merchant (remit wallet assign).", left)
 	}
 	return change.Change{Consequences: text, Apply: func(ctx context.Context) (none change.Answer, err error) {
 		if err := d.PutKey(ctx, key, d.Config.Coin()); err != nil && !errors.Is(err, deployed.ErrKeyStored) {
@@ -159,7 +153,6 @@ func registration(d *deployed.Deployment, a token.Address, merchant string) wall
 
 type walletList struct{ deployed.Target }
 
-// A walletRow is one wallet as an operator sees it.
 type walletRow struct {
 	Address      token.Address  `json:"address"`
 	Rail         string         `json:"rail"`
@@ -195,8 +188,8 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 			if r.NextNonce != nil {
 				next, spend = fmt.Sprint(*r.NextNonce), r.Token.Tokens(on.Asset.Decimals)
 			}
-			fmt.Fprintf(&b, "%s  %-8s  %-30s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, cmp.Or(r.Merchant, "-"), next,
-				r.Reservations, r.PendingTxs, spend, r.Paused)
+			fmt.Fprintf(&b, "%s  %-8s  %-30s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, cmp.Or(r.Merchant, "-"),
+				next, r.Reservations, r.PendingTxs, spend, r.Paused)
 		}
 		return err
 	})
@@ -213,8 +206,8 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	pendingTxs, _, err := d.Payments.PendingTxs(ctx, id, 0)
-	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
+	txs, _, err := d.Payments.PendingTxs(ctx, id, 0)
+	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(txs)
 	r.Token, r.Gas, r.Paused = w.Balance, w.Gas, w.Paused
 	return err
 }

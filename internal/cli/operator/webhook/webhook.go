@@ -37,14 +37,10 @@ func log(d *deployed.Deployment) *webhook.Log {
 	return &webhook.Log{Store: d.Webhooks, Queue: d.Jobs, Now: time.Now, Random: rand.Reader}
 }
 
-// abandoned returns the deliveries of the window that Remit gave up, and lists them.
-func (w window) abandoned(ctx context.Context, d *deployed.Deployment) (all []webhook.Delivery, text string, err error) {
+// abandoned returns the deliveries of the window that Remit gave up.
+func (w window) abandoned(ctx context.Context, d *deployed.Deployment) ([]webhook.Delivery, error) {
 	now := time.Now()
-	all, err = log(d).Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
-	if _, text = Deliveries(all); len(all) == 0 {
-		text = "none was given up"
-	}
-	return all, text, err
+	return log(d).Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
 }
 
 type failed struct {
@@ -53,21 +49,22 @@ type failed struct {
 }
 
 func (c *failed) Run(ctx context.Context, d *deployed.Deployment) error {
-	all, text, err := c.abandoned(ctx, d)
+	all, err := c.abandoned(ctx, d)
 	if err != nil {
 		return err
 	}
-	rows, _ := Deliveries(all)
+	rows, text := Deliveries(all)
 	return d.Show(rows, text)
 }
 
 type resend struct{ window }
 
 func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	all, text, err := c.abandoned(ctx, d)
+	all, err := c.abandoned(ctx, d)
 	if len(all) == 0 {
-		return change.None(text), err
+		return change.None("none was given up"), err
 	}
+	_, text := Deliveries(all)
 	return change.Change{
 		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, unchanged.", text, len(all), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
@@ -93,8 +90,8 @@ func Deliveries(all []webhook.Delivery) (rows []Delivery, text string) {
 	for _, d := range all {
 		rows = append(rows, Delivery{d.Endpoint, httpapi.DeliveryOf(d)})
 		last, _ := d.LastAttempt()
-		text += fmt.Sprintf("%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status,
-			len(d.Attempts), last.Error)
+		text += fmt.Sprintf("%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type,
+			d.Status, len(d.Attempts), last.Error)
 	}
 	return rows, text
 }

@@ -20,10 +20,10 @@ import (
 var ErrToken = errors.New("no such token")
 
 // Discover queries the node at a URL for its chain id, and for the token of a contract as Token does.
-func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
+func Discover(ctx context.Context, url string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	var node *ethrpc.Node
-	if chainID, err = ethrpc.ChainOf(ctx, rawURL); err == nil {
-		node, err = ethrpc.Open(rawURL, ethrpc.Config{ChainID: chainID})
+	if chainID, err = ethrpc.ChainOf(ctx, url); err == nil {
+		node, err = ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
 	}
 	if err == nil {
 		asset, err = Token(ctx, node, contract)
@@ -74,7 +74,7 @@ func Allowance(ctx context.Context, node *ethrpc.Node, contract, owner, spender 
 
 // read returns the result of a contract's call.
 func read(ctx context.Context, node *ethrpc.Node, contract token.Address, data []byte) ([]byte, error) {
-	return ask(ctx, node, "eth_call", map[string]string{"to": contract.String(), "data": "0x" + hex.EncodeToString(data)})
+	return ask(ctx, node, "eth_call", map[string]string{"to": contract.String(), "data": fmt.Sprintf("0x%x", data)})
 }
 
 // ask asks for bytes in the latest block.
