@@ -48,6 +48,8 @@ func TestForbidden(t *testing.T) {
 		{"reading payments by a query", payers + " CheckReceipts ListTransactions CreateProposal GetBalance", query(payments, "wallet#1")},
 		{"reading the rails", payers + " CheckReceipts ListTransactions GetBalance CreateRecipient IssueApiKey CreateProposal",
 			query(payments, "rails")},
+		{"reading which wallets there are", payers + " CheckReceipts ListTransactions GetBalance CreateRecipient CreateProposal",
+			query(payments, "wallets#1")},
 		{"charging a merchant's day", payers, update(payments, "pk", "merchant#x")},
 		{"reading all payments", "", by(dynamodb.NewFromConfig, (*dynamodb.Client).Scan,
 			&dynamodb.ScanInput{TableName: payments})},

@@ -420,7 +420,7 @@ var steps = map[string]func(*api){
 		a.post("/send-payments", fmt.Sprintf(`{"payments":[{"to":%q,"amount":1},{"to":%q,"amount":1}]}`, alice, alike(2))).want(a.T, 201)
 	},
 	"a history that cannot be read": func(a *api) {
-		a.only(httpapi.CreateRecipient(a.book, unlisted{}, a.hooks, a.readAssets, func() time.Time { return a.now }))
+		a.only(httpapi.CreateRecipient(a.book, unlisted{a.payments}, a.hooks, a.readAssets, func() time.Time { return a.now }))
 	},
 	"the store is down":     func(a *api) { a.payments.fail = errBroken },
 	"no assets are known":   func(a *api) { a.noAssets = errBroken },

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -122,7 +123,15 @@ func TestARevokedKeyMakesNoKey(t *testing.T) {
 	}
 }
 
-func TestRecipientEntries(t *testing.T) { answers(t, newAPI, "POST /recipients %s") }
+func TestRecipientEntries(t *testing.T) {
+	begin := func(t *testing.T) *api {
+		a := newAPI(t)
+		must.OK(t, a.payments.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: ownWallet},
+			Token: closed.Contract, State: wallet.Retired, Key: wallet.InSecret}))
+		return a
+	}
+	answers(t, begin, "POST /recipients %s")
+}
 
 // TestResembling: an entry that another address of the merchant may be mistaken for comes with a warning, and is stored. A
 // key that may not read payments learns no address of them.
@@ -135,7 +144,7 @@ func resembles(of string) string {
 	return `"Resembles ` + of + `: the same first and last four digits. Compare all of them before you pay it."`
 }
 
-type unlisted struct{ store.History }
+type unlisted struct{ store.Store }
 
 func (unlisted) List(context.Context, store.Filter) ([]payment.Payment, store.Position, error) {
 	return nil, store.Position{}, store.ErrUnreadable

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,8 +16,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// CreateRecipient serves POST /recipients. The contracts of all assets are refused.
-func CreateRecipient(book *recipient.AddressBook, paid store.History, events dispatch.Announcer, assets Assets,
+// CreateRecipient serves POST /recipients. The contracts and wallets of all assets are refused.
+func CreateRecipient(book *recipient.AddressBook, payments store.Store, events dispatch.Announcer, assets Assets,
 	now func() time.Time) Endpoint {
 	return submission("CreateRecipient", func(c *call, f *form) (answer, error) {
 		all, err := assets.read(c.Context())
@@ -28,6 +29,16 @@ func CreateRecipient(book *recipient.AddressBook, paid store.History, events dis
 			f.missing("address")
 		}
 		e := recipient.Entry{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Address: to, Label: f.name("label")}
+		for _, a := range all {
+			wallets, err := payments.Wallets(c.Context(), a.Coin())
+			if err != nil {
+				return answer{}, errors.Join(dispatch.ErrUnavailable, err)
+			}
+			if _, own := wallets.Find(to); own {
+				f.refuse("address", "recipient_refused", "Must not be a wallet of this service")
+				break
+			}
+		}
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
@@ -40,7 +51,7 @@ func CreateRecipient(book *recipient.AddressBook, paid store.History, events dis
 		a := answer{status: http.StatusOK, body: struct {
 			recipient.Public
 			Warnings []string `json:"warnings"`
-		}{e.Public(now()), resembling(c, to, book, paid)}}
+		}{e.Public(now()), resembling(c, to, book, payments)}}
 		if added {
 			a.status = http.StatusCreated
 		}
