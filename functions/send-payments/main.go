@@ -12,7 +12,6 @@ func main() { apienv.HTTP(wire) }
 
 func wire(env apienv.Env) httpapi.Endpoint {
 	boot.Closed(env.Env)
-	dispatcher := signenv.Dispatchers(env)
-	payer := signenv.Batches(env, dispatcher)
-	return httpapi.SendPayments(payer, dispatcher.Store, dispatcher.Assets).Current(env.Keys(), env.Now)
+	dispatcher := signenv.Batches(env)
+	return httpapi.SendPayments(dispatcher, dispatcher.Store, dispatcher.Assets).Current(env.Keys(), env.Now)
 }

@@ -54,9 +54,11 @@ func Dispatchers(env tableenv.Env) *dispatch.Rails {
 	})
 }
 
-// Batches returns the dispatcher for the function of batches, of whose places one merchant
+// Batches returns the dispatchers for the function of batches, of whose places one merchant
 // takes no more than half: of the reserved concurrency in BATCH_PLACES, 0 for none.
-func Batches(env tableenv.Env, d *dispatch.Rails) dispatch.Turnstile {
-	return dispatch.Turnstile{To: d, Places: env.Payments(), Most: env.Int("BATCH_PLACES") / 2,
-		NewID: rand.Text, Now: env.Now, Log: slog.Default()}
+func Batches(env tableenv.Env) *dispatch.Rails {
+	d := Dispatchers(env)
+	d.Turns = dispatch.Turnstile{Places: env.Payments(), Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: env.Now,
+		Log: slog.Default()}
+	return d
 }

@@ -117,6 +117,7 @@ type Parts struct {
 	// for concurrent use.
 	Draw  func(n int) int
 	After func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
+	Turns Turnstile                              // of requests that may begin a payment
 }
 
 // A Dispatcher sends payments.
@@ -181,6 +182,11 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
+	leave, err := d.Turns.enter(ctx, r.Merchant)
+	if err != nil {
+		return s.answerStored(ctx, id, r, err)
+	}
+	defer leave()
 	return s.send(ctx, id, r)
 }
 

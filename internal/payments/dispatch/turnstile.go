@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -16,12 +15,9 @@ var ErrBusy = errors.New("too many requests of this merchant are under way")
 // leaving bounds the time for giving a place back. Unreturned places expire.
 const leaving = 2 * time.Second
 
-// A Turnstile lets at most Most requests of a merchant through to a payer at once, so that one
-// merchant cannot occupy every process of a function.
+// A Turnstile lets at most Most requests of a merchant through at once, so that one merchant cannot occupy every process
+// of a function.
 type Turnstile struct {
-	To interface {
-		Send(ctx context.Context, r payment.Request) (Result, error)
-	}
 	Places store.Places
 	Most   int // 0: no limit
 	NewID  func() string
@@ -29,24 +25,23 @@ type Turnstile struct {
 	Log    *slog.Logger
 }
 
-// Send sends r, or returns ErrBusy. It sends r if it cannot count the requests: the limit protects
-// other merchants' requests, not money.
-func (t Turnstile) Send(ctx context.Context, r payment.Request) (Result, error) {
+// enter takes a place, which leave gives back, or returns ErrBusy. It lets a merchant through if it cannot count the
+// requests: the limit protects other merchants' requests, not money.
+func (t Turnstile) enter(ctx context.Context, merchant string) (leave func(), err error) {
 	if t.Most == 0 {
-		return t.To.Send(ctx, r)
+		return func() {}, nil
 	}
-	place := store.Place{Merchant: r.Merchant, ID: t.NewID(), Until: t.Now().Add(handlerLife)}
-	err := t.Places.Take(ctx, place, t.Now(), t.Most)
+	place := store.Place{Merchant: merchant, ID: t.NewID(), Until: t.Now().Add(handlerLife)}
+	err = t.Places.Take(ctx, place, t.Now(), t.Most)
 	if errors.Is(err, store.ErrFull) {
-		return Result{}, ErrBusy
+		return nil, ErrBusy
 	}
 	if err != nil {
 		t.Log.WarnContext(ctx, "places not counted", "err", err)
 	}
-	defer func() {
+	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
 		Parts{Log: t.Log}.warn(ctx, t.Places.Leave(ctx, place), "place kept until its end")
-	}()
-	return t.To.Send(ctx, r)
+	}, nil
 }

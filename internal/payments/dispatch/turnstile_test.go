@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,18 +13,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
-	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
-
-// A payer calls itself for each request.
-type payer func()
-
-func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
-	p()
-	return dispatch.Result{}, nil
-}
 
 // A deaf is a store that counts no places.
 type deaf struct{ store.Places }
@@ -33,32 +22,34 @@ type deaf struct{ store.Places }
 func (deaf) Take(context.Context, store.Place, time.Time, int) error { return porttest.ErrBroken }
 func (deaf) Leave(context.Context, store.Place) error                { return porttest.ErrBroken }
 
-// TestTurnstile: a merchant has so many requests under way and no more, others have theirs.
+// TestTurnstile: a merchant has so many requests under way and no more; others have theirs, and what is stored answers.
 func TestTurnstile(t *testing.T) {
-	now, ids, depth := time.Unix(1_000_000, 0), 'a', 0
-	turns := dispatch.Turnstile{Places: memory.NewPayments(), Most: 2, NewID: func() string { ids++; return string(ids) },
-		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
-	ask := func(merchant string, want error) {
-		t.Helper()
-		if err := must.Err(turns.Send(t.Context(), payment.Request{Merchant: merchant})); !errors.Is(err, want) {
-			t.Errorf("%s with %d requests of mer_1 under way: %v, want %v", merchant, depth, err, want)
-		}
+	ids := 'a'
+	p := newProcess(t, nil)
+	p.d.Turns = dispatch.Turnstile{Places: p.Tables, Most: 2, NewID: func() string { ids++; return string(ids) }, Now: p.Now,
+		Log: slog.New(slog.DiscardHandler)}
+	p.ask("paid").is("alone", nil)
+	p.Script = script{
+		"Create#2": func(p *process) error {
+			p.ask("second").is("one is under way", nil)
+			return nil
+		},
+		"Create#3": func(p *process) error {
+			p.ask("third").is("two are under way", dispatch.ErrBusy)
+			p.ask("fourth", p.until(dispatch.MaxNotAfter+time.Second)).is("too far ahead, before a place", dispatch.ErrNotAfter)
+			p.ask("fifth", p.until(-time.Second)).is("late, before a place", dispatch.ErrExpired)
+			p.ask("paid").is("a replay, without a place", nil)
+			p.ask("other", func(r *payment.Request) { r.Merchant = "mer_2" }).is("another merchant", nil)
+			return nil
+		},
 	}
-	turns.To = payer(func() {
-		switch depth++; depth {
-		case 1:
-			ask("mer_1", nil)
-		case 2:
-			ask("mer_1", dispatch.ErrBusy)
-			ask("mer_2", nil)
-		}
-	})
-	ask("mer_1", nil)
-	ask("mer_1", nil) // both places were given back
-	turns.Places = deaf{}
-	ask("mer_1", nil) // nobody counts
-	turns.Most, turns.Places = 0, nil
-	ask("mer_1", nil) // there is no limit
+	p.ask("first").is("the first", nil)
+	p.ask("third").is("both places were given back", nil)
+	p.d.Turns.Places, p.d.Turns.Most = deaf{}, 1
+	p.ask("sixth").is("nobody counts", nil)
+	if len(p.Script) > 0 {
+		t.Error(p.Calls)
+	}
 }
 
 // TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
