@@ -127,9 +127,11 @@ func (f *form) instant(field string) time.Time {
 	if !ok {
 		return time.Time{}
 	}
+	s = strings.ToUpper(s)
 	t, err := time.Parse(time.RFC3339, s)
-	// time.Parse also takes a comma before the fraction and hours of one digit.
-	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") || t.Unix() < 0 || t.UTC().Year() > 9999 {
+	// time.Parse also takes a comma before the fraction, hours of one digit, and zones of 24 hours or 60 minutes.
+	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") || t.Unix() < 0 || t.UTC().Year() > 9999 ||
+		!strings.HasSuffix(s, "Z") && (s[len(s)-len("24:00"):] >= "24:00" || s[len(s)-len("60"):] >= "60") {
 		f.refuse(field, "datetime_invalid", "Must be an RFC 3339 time such as 2026-01-02T15:04:05Z")
 		return time.Time{}
 	}
