@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// maxReason is the most characters of a contract's reason. A failure's message then has at most 200.
-const maxReason = 130
+// maxReason is the most characters of a contract's reason.
+const maxReason = 200
 
 // A RevertError is ErrReverted with the contract's reason, as it stands in the revert data.
 type RevertError struct{ Reason string }
@@ -19,8 +19,8 @@ func (e *RevertError) Error() string { return fmt.Sprintf("%v: %q", ErrReverted,
 // Is implements the interface of errors.Is.
 func (e *RevertError) Is(target error) bool { return target == ErrReverted }
 
-// Reason returns the contract's reason to refuse a call in a block, in printable ASCII without double quotes, or ""
-// if no node gives one within two seconds: nodes drop old states. It is one node's word, for people.
+// Reason returns the contract's reason to refuse a call in a block, in printable ASCII, or "" if no node gives one within two
+// seconds: nodes drop old states. It is one node's word, for people.
 func (n Nodes) Reason(ctx context.Context, call Call, block uint64) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -36,10 +36,7 @@ func (n Nodes) Reason(ctx context.Context, call Call, block uint64) string {
 
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '"':
-			return '\''
-		case r < ' ' || r > '~':
+		if r < ' ' || r > '~' {
 			return '?'
 		}
 		return r

@@ -201,8 +201,8 @@ func TestReasons(t *testing.T) {
 	}
 	for data, want := range map[string]string{
 		text("Blacklistable: account is blacklisted"):                    "Blacklistable: account is blacklisted",
-		text("a \"quote\"\nand ☂"):                                       "a 'quote'?and ?",
-		text(strings.Repeat("x", 5000)):                                  strings.Repeat("x", 130),
+		text("a \"quote\"\nand ☂"):                                       "a \"quote\"?and ?",
+		text(strings.Repeat("x", 5000)):                                  strings.Repeat("x", 200),
 		of("Error(string)", word(32), word(6), "41"):                     "", // cut short
 		of("Error(string)", strings.Repeat("f", 64), word(6)):            "",
 		of("Error(string)", word(32), strings.Repeat("f", 64)):           "",
