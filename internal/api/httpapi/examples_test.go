@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -340,8 +341,15 @@ func TestWebhookLimit(t *testing.T) { answers(t, newAPI, "%s") }
 // TestWebhookRefusals: the merchant's answer for each error of package webhook.
 func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
-// TestWhatIsNoIDReadsNothing: an id that no key or webhook can have is 404 before any read, since a table may refuse it
-// for a key (DynamoDB takes 1,024 bytes). The endpoints here have no store.
+// A knowing store has every endpoint, and answers nothing else.
+type knowing struct{ webhook.Store }
+
+func (knowing) Endpoint(context.Context, webhook.Owner, string) (webhook.Endpoint, error) {
+	return webhook.Endpoint{Status: webhook.Enabled}, nil
+}
+
+// TestWhatIsNoIDReadsNothing: an id that no key, webhook or delivery can have is 404 and never read, since a table may
+// refuse it for a key (DynamoDB takes 1,024 bytes). The endpoints here have no store, or a knowing one.
 func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	hooks, keys := &webhook.Registry{Now: time.Now}, &apikey.Registry{Mode: apikey.Test, Now: time.Now}
 	log, tester := &webhook.Log{Now: time.Now}, &webhook.Tester{Now: time.Now}
@@ -353,7 +361,7 @@ func TestWhatIsNoIDReadsNothing(t *testing.T) {
 		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(tester),
 		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(log),
 		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(log),
-		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(log),
+		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(&webhook.Log{Store: knowing{}}),
 		"POST /api-keys/%s/rotate 404 api_key":                          httpapi.RotateAPIKey(keys, nil),
 		"POST /api-keys/%s/revoke 404 api_key":                          httpapi.RevokeAPIKey(keys),
 	} {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,7 +155,8 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case !endpointID.MatchString(endpoint):
 		return Delivery{}, fmt.Errorf("resending a delivery: %w", ErrNotFound)
 	case !deliveryIDs.MatchString(delivery):
-		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, ErrDeliveryNotFound)
+		_, err := live(ctx, l.Store, o, endpoint)
+		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, cmp.Or(err, ErrDeliveryNotFound))
 	}
 	e, old, err := l.Store.Load(ctx, Ref{o, endpoint, delivery})
 	switch {

@@ -43,14 +43,18 @@ func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 			"Test":         must.Err(w.tester.Test(t.Context(), o, id)),
 			"Resend":       must.Err(w.log.Resend(t.Context(), o, id, w.newest(e).Delivery)),
 			"Deliveries":   readErr,
+
+			"Resend, of no delivery's id": must.Err(w.log.Resend(t.Context(), o, id, "xyz")),
 		} {
 			if !errors.Is(err, webhook.ErrNotFound) {
 				t.Errorf("%s, %s: %v", name, why, err)
 			}
 		}
 	}
-	if err := w.resend(e, webhook.Delivery{Ref: webhook.Ref{Delivery: webhook.FirstID(noon)}}); !errors.Is(err, webhook.ErrDeliveryNotFound) {
-		t.Errorf("an unknown delivery: %v", err)
+	for _, id := range []string{webhook.FirstID(noon), "xyz"} {
+		if err := w.resend(e, webhook.Delivery{Ref: webhook.Ref{Delivery: id}}); !errors.Is(err, webhook.ErrDeliveryNotFound) {
+			t.Errorf("an unknown delivery: %v", err)
+		}
 	}
 }
 
