@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +98,7 @@ func newAPI(t *testing.T) *api {
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock, assets: a.assets}
 	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
-	a.hooks = &hooks{}
+	a.hooks = &hooks{t: t}
 	a.hooks.Registry = &webhook.Registry{Store: memory.NewWebhooks(), URLs: a.hooks, Now: clock, Random: &counter{}}
 	for _, rail := range a.assets {
 		s := settings.Default(settings.Rail{ChainID: rail.ChainID, Token: rail.Token, Network: rail.Network})
@@ -595,6 +596,7 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Head
 // hooks is a Registry that also stands for the sender and the log of package webhook.
 type hooks struct {
 	*webhook.Registry
+	t      *testing.T
 	events []event
 	refuse error // of checking a URL, testing, listing deliveries and resending
 }
@@ -616,12 +618,15 @@ type event struct {
 	data  any
 }
 
-// Announce implements dispatch.Announcer.
-func (h *hooks) Announce(_ context.Context, o webhook.Owner, kind string, _ time.Time, data any) error {
-	if h.refuse == nil {
-		h.events = append(h.events, event{o, kind, data})
+// Announce implements dispatch.Announcer. It fails the test if openapi.yaml does not describe the event.
+func (h *hooks) Announce(_ context.Context, o webhook.Owner, kind string, at time.Time, data any) error {
+	if h.refuse != nil {
+		return h.refuse
 	}
-	return h.refuse
+	h.events = append(h.events, event{o, kind, data})
+	body := must.Get(json.Marshal(map[string]any{"id": "evt_1", "type": kind, "timestamp": payment.Time(at), "data": data}))(h.t)
+	must.OK(h.t, must.Get(contract())(h.t).CheckEvent(body))
+	return nil
 }
 
 func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, error) {

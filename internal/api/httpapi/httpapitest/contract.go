@@ -105,9 +105,12 @@ func (c *Contract) validateJSON(pointer string, text []byte) error {
 	return c.validate(pointer, value)
 }
 
-// CheckEvent reports where the body of a payment's event differs from the schema in openapi.yaml.
+// eventSchema is where openapi.yaml describes the body of an event.
+const eventSchema = "/paths/~1webhooks/post/callbacks/event/%7B$request.body%23~1url%7D/post/requestBody/content/application~1json/schema"
+
+// CheckEvent reports where the body of an event differs from the schema in openapi.yaml.
 func (c *Contract) CheckEvent(body []byte) error {
-	if err := c.validateJSON("/components/schemas/PaymentEvent", body); err != nil {
+	if err := c.validateJSON(eventSchema, body); err != nil {
 		return fmt.Errorf("%w: %s", err, body)
 	}
 	return nil
