@@ -1022,7 +1022,7 @@ type EventPayment struct {
 // EventType defines model for EventType.
 type EventType string
 
-// Failure Why a payment will never be made. A batch that failed paid nobody, unless the code is `amount_differs`.
+// Failure Why a payment will never be made. A failed batch paid nobody, unless the code is `amount_differs`.
 type Failure struct {
 	Code    FailureCode `json:"code"`
 	Message string      `json:"message"`
@@ -1057,7 +1057,7 @@ type InvalidItemType string
 
 // IssueAPIKeyRequest All optional. A key with the scope `keys` has no limits.
 type IssueAPIKeyRequest struct {
-	// ApproveAbove The key pays a larger amount (of a batch, its total) from an approved proposal only. Null is none.
+	// ApproveAbove The key pays a larger amount (a batch's total) from an approved proposal only. Null is none.
 	ApproveAbove AmountInput `json:"approve_above,omitempty"`
 
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
@@ -1393,7 +1393,7 @@ type ProblemCode string
 // Progress How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
 // `mined`: as many nodes as `confirmed` needs count a transaction at its nonce as mined; a re-organisation may take that back, and
 // the payment may still fail.
-// `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
+// `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: its wallet lacks gas.
 type Progress string
 
 // Proposal A payment that waits under its Idempotency-Key.

@@ -124,7 +124,7 @@ export type components = {
          * @description How far a pending payment has come; null once it is final. `committed`: no node is known to have it yet. `sent`: a node has it.
          *     `mined`: as many nodes as `confirmed` needs count a transaction at its nonce as mined; a re-organisation may take that back, and
          *     the payment may still fail.
-         *     `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: the paying wallet lacks gas.
+         *     `waiting_for_fees`: the market asks more than the service may pay. `waiting_for_funds`: its wallet lacks gas.
          * @enum {string}
          */
         Progress: "committed" | "sent" | "mined" | "waiting_for_fees" | "waiting_for_funds";
@@ -138,7 +138,7 @@ export type components = {
             amount_text: components["schemas"]["AmountText"];
             reference: string | null;
         };
-        /** @description Why a payment will never be made. A batch that failed paid nobody, unless the code is `amount_differs`. */
+        /** @description Why a payment will never be made. A failed batch paid nobody, unless the code is `amount_differs`. */
         Failure: {
             /** @enum {string} */
             code: "execution_reverted" | "transfer_missing" | "amount_differs" | "nonce_consumed";
@@ -416,7 +416,7 @@ export type components = {
              *     pays no batches. Null is no guard.
              */
             repeat_guard_seconds?: number | null;
-            /** @description The key pays a larger amount (of a batch, its total) from an approved proposal only. Null is none. */
+            /** @description The key pays a larger amount (a batch's total) from an approved proposal only. Null is none. */
             approve_above?: components["schemas"]["AmountInput"] | null;
             /**
              * Format: int64
