@@ -276,7 +276,6 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	return kindPending, ""
 }
 
-// count adds a transaction to the sums of its wallet, day and kind.
 func (a *auditor) count(kind string, wallet token.Address, p *entry, at time.Time, amount token.Amount) {
 	key := daySum{Wallet: wallet, Day: at.UTC().Format(time.DateOnly), Kind: kind}
 	if p != nil {

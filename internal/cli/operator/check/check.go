@@ -50,7 +50,6 @@ type problem struct {
 	warns bool // it does not stop a deployment
 }
 
-// fixed returns a problem with its fix.
 func fixed(fix, format string, args ...any) error {
 	return problem{error: fmt.Errorf(format, args...), fix: fix}
 }

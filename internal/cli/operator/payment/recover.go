@@ -31,7 +31,6 @@ type Recovering struct {
 	Resume bool            `help:"Resume the wallets, if every transfer on every rail belongs to a payment."`
 }
 
-// A recovered is the report of a recovery.
 type recovered struct {
 	Rail    string `json:"rail"`
 	Wallets int    `json:"wallets"`
