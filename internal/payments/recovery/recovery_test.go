@@ -99,8 +99,8 @@ func TestFund(t *testing.T) {
 	}
 }
 
-// TestFundOfDearNoops: the no-ops offer a base fee that was a lie, or has fallen. The recovery does not ask for what they
-// offer: the wallets can pay for no-ops at the market's price, which settlement sends instead.
+// TestFundOfDearNoops: the base fee falls after the no-ops were signed. The recovery asks for no ether, since the wallets
+// can pay for no-ops at the market's price, which settlement sends instead.
 func TestFundOfDearNoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, r, mine := world(t, 12_000_000) // as TestFund
