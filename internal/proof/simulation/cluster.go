@@ -240,7 +240,9 @@ func (c *Cluster) Bar(to token.Address, deny bool) {
 		from = from.Add(denyAge)
 	}
 	for _, r := range c.rails {
-		r.oracle.Bar(to, from)
+		if deny || r.Chain == c.Chain {
+			r.oracle.Bar(to, from)
+		}
 	}
 	c.trace("chain", "%x is barred, by the deny list %t", to[18:], deny)
 }

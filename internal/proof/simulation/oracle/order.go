@@ -141,7 +141,7 @@ func (o *Oracle) Creating(of Order, apply func()) {
 			newest = s.CreatedAt
 		}
 	}
-	if p.CreatedAt.Sub(newest) < of.Guard && named.Before(newest) {
+	if p.CreatedAt.Sub(newest) < of.Guard-2*o.Skew && named.Before(newest) { // by the clocks of two processes
 		o.Violate(PaidOnce, "%s was created %s after a similar payment that its request did not name", of.Key, p.CreatedAt.Sub(newest))
 	}
 }

@@ -44,7 +44,7 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	c.last[node] = answer{time.Now(), count}
 	var counts []uint64
 	for _, a := range c.last {
-		if !o.Silent || time.Since(a.at) < time.Minute { // the shortest SilentAfter
+		if !o.Silent || time.Since(a.at) < max(time.Second, time.Minute-o.Skew) { // the shortest SilentAfter
 			counts = append(counts, a.count)
 		}
 	}
