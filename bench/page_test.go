@@ -18,6 +18,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/cli/plan"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
@@ -193,13 +194,17 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 	}
 }
 
-// TestThePlanIsOfTheResults: the plan computes with measured values.
+// TestThePlanIsOfTheResults: the plan computes with measured values, and with as many partitions of a list as
+// package dynamo writes to.
 func TestThePlanIsOfTheResults(t *testing.T) {
 	measured, planned := reflect.ValueOf(readResults(t).consumption("Store")), reflect.ValueOf(plan.Measured)
 	for i := range measured.NumField() {
 		if m, p := measured.Field(i).Float(), planned.Field(i).Float(); !(math.Abs(p-m) <= 0.1*m) {
 			t.Errorf("%s: %v was measured, and internal/cli/plan has %v", measured.Type().Field(i).Name, m, p)
 		}
+	}
+	if dynamo.ListBuckets != plan.ListBuckets {
+		t.Errorf("a list has %d partitions, and internal/cli/plan %d", dynamo.ListBuckets, plan.ListBuckets)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 )
@@ -67,6 +66,9 @@ func (l Load) Planned() Load {
 	return l
 }
 
+// ListBuckets is how many partitions one merchant's list has (dynamo.ListBuckets).
+const ListBuckets = 16
+
 const settling, creating = "parameter CheckReceiptsMemory", "wallets: remit wallet create"
 
 // Walls returns every limit of the load, the nearest first.
@@ -96,7 +98,7 @@ func (l Load) Walls() []Wall {
 		{"write units of a table", `quota "Table-level write throughput limit" of DynamoDB`, tableUnits, own},
 		{"read units of a table", `quota "Table-level read throughput limit" of DynamoDB`,
 			tableUnits, m.Reads - m.HookReads + looks*m.PendingReads},
-		{"one merchant's list", "", dynamo.ListBuckets * partitionWrites * merchants, listWrites},
+		{"one merchant's list", "", ListBuckets * partitionWrites * merchants, listWrites},
 		{"the log of one endpoint's webhooks", "", partitionWrites * merchants, endpointWrites},
 		{"the gas of the chain's blocks", "", l.Chain.BlockGas / block, l.Chain.Gas},
 		{"signatures of keys in KMS", `quota "Cryptographic operations (ECC) request rate" of KMS`,

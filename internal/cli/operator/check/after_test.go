@@ -23,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/chains"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -213,7 +214,9 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 			method, text, _ := strings.Cut(answer, " = ")
 			faults[method] = text
 		}
-		good, bad := httptest.NewServer(operatortest.WellNode(nil)), httptest.NewServer(operatortest.WellNode(faults))
+		code := fmt.Sprintf(`"result":"0x%x"`, disburser.Code())
+		good := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_getCode": code}))
+		bad := httptest.NewServer(operatortest.WellNode(faults))
 		defer good.Close()
 		defer bad.Close()
 		found := examine(t, operatortest.Empty(t, config, good.URL, bad.URL))[c.In[1]]
