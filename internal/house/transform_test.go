@@ -114,7 +114,8 @@ func faults(t *testing.T, template node, production bool) {
 				add("the variables of %s have up to %d bytes, and Lambda takes 4096", id, n)
 			}
 		case "AWS::Lambda::EventSourceMapping":
-			id, queue := strings.TrimSuffix(at[string](r, "Properties.FunctionName.Ref"), "Aliaslive"), fmt.Sprint(at[any](r, "Properties.EventSourceArn"))
+			id := strings.TrimSuffix(at[string](r, "Properties.FunctionName.Ref"), "Aliaslive")
+			queue := fmt.Sprint(at[any](r, "Properties.EventSourceArn"))
 			for _, p := range at[[]any](all[id+"Role"], "Properties.ManagedPolicyArns") {
 				for _, s := range statements(at[any](all[at[string](p, "Ref")], "Properties.PolicyDocument")) {
 					sends := slices.Contains(words(s["Action"]), "sqs:SendMessage") && fmt.Sprint(s["Resource"]) == queue

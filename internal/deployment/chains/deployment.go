@@ -28,13 +28,14 @@ func (d Deployment) Open() (open []error) {
 	if d.Mode != "live" && d.Environment != "prod" && !IsMain(d.ChainID) {
 		return nil
 	}
-	if d.Mode != "live" {
-		open = append(open, errors.New("A main network and Environment=prod move real money; "+
-			"set Mode to live, or use a test network and another Environment."))
+	needs := func(closed bool, sentence string) {
+		if !closed {
+			open = append(open, errors.New(sentence))
+		}
 	}
-	if d.AlarmTopic == "" {
-		open = append(open, errors.New("A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic."))
-	}
+	needs(d.Mode == "live", "A main network and Environment=prod move real money; "+
+		"set Mode to live, or use a test network and another Environment.")
+	needs(d.AlarmTopic != "", "A live stack needs a topic for its alarms; set AlarmTopicArn to an SNS topic.")
 	return open
 }
 
