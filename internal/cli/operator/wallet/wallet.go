@@ -140,7 +140,7 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 }
 
 // again is the next step after a key that may be stored has no wallet.
-const again = "run remit wallet create again; in five minutes it registers this key too, as draining"
+const again = "run remit wallet create again; after a minute it registers this key too, as draining"
 
 // registration returns that of a new wallet, which is a merchant's or common.
 func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
