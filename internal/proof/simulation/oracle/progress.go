@@ -42,19 +42,25 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 		o.countings[counter{run, of}] = c
 	}
 	c.last[node] = answer{time.Now(), count}
-	var counts []uint64
-	for _, a := range c.last {
-		if !o.Silent || time.Since(a.at) < max(time.Second, time.Minute-o.Skew) { // the shortest SilentAfter
-			counts = append(counts, a.count)
+	ages := []time.Duration{time.Minute} // the shortest SilentAfter
+	if o.Skew > 0 {
+		ages = append(ages, time.Second) // a clock that is wrong may call a node silent at once
+	}
+	for _, age := range ages {
+		var counts []uint64
+		for _, a := range c.last {
+			if !o.Silent || time.Since(a.at) < age {
+				counts = append(counts, a.count)
+			}
 		}
-	}
-	slices.Sort(counts)
-	need := len(o.Chain.Nodes)/2 + 1
-	if o.Silent { // of the others, none may count; at least two of three or more do
-		need = min(need, max(len(counts)/2+1, min(2, len(o.Chain.Nodes)-1)))
-	}
-	if len(counts) >= need {
-		c.most = max(c.most, counts[len(counts)-need])
+		slices.Sort(counts)
+		need := len(o.Chain.Nodes)/2 + 1
+		if o.Silent { // of the others, none may count; at least two of three or more do
+			need = min(need, max(len(counts)/2+1, min(2, len(o.Chain.Nodes)-1)))
+		}
+		if len(counts) >= need {
+			c.most = max(c.most, counts[len(counts)-need])
+		}
 	}
 }
 
