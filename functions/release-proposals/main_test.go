@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestAFailedRunIsSilent: ReleasesStoppedAlarm rings for runs that fail, since only those that read the proposals meter.
+// TestAFailedRunIsSilent: a run that cannot read the proposals sends no metric, so ReleasesStoppedAlarm rings.
 func TestAFailedRunIsSilent(t *testing.T) {
 	for status, metered := range map[int]bool{http.StatusOK: true, http.StatusForbidden: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

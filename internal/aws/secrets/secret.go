@@ -136,7 +136,7 @@ func RPC(value []byte) (map[uint64][]string, error) {
 	return lists, nil
 }
 
-// WithChain returns the RPC secret with a chain's nodes in place of those that it had.
+// WithChain returns the RPC secret with the nodes of a chain replaced.
 func WithChain(value []byte, chainID uint64, urls []string) (string, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(value, &all); err != nil {

@@ -260,8 +260,8 @@ func (r *run) advance(ctx context.Context, id wallet.ID, below uint64) error {
 }
 
 // fund reports how much to send to a wallet that cannot pay for the next attempt at its next nonce: enough for all that
-// are stored, at their highest fees, and for that attempt. A no-op dearer than the market counts at the market's price:
-// settlement replaces one that the wallet cannot pay, and a lying node may have set its fee.
+// are stored, at their highest fees, and for that attempt. A no-op that offers more than the market counts at the
+// market's price: a lying node may have set its fee, and settlement replaces it when the wallet cannot pay.
 func (r *run) fund(ctx context.Context, address token.Address, leading chain.View, txs []wallet.PendingTx) error {
 	txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce < leading.Mined })
 	if len(txs) == 0 {

@@ -241,7 +241,7 @@ func (a *auditor) compare(context.Context) error {
 // judge returns the kind of a transfer, and a description if it is a difference.
 func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	paid := fmt.Sprintf("%s to %s in block %d", a.Coins(t.Amount), t.To, t.Block)
-	at := -1 // the place of t among those of p, in another amount perhaps
+	at := -1 // the index in p of the transfer to t's recipient, whatever its amount
 	var amount token.Amount
 	if p != nil {
 		if at = slices.Index(p.left, t.Transfer); at < 0 {
