@@ -233,6 +233,9 @@ func (b *bump) storeNoop(ctx context.Context) (wallet.PendingTx, error) {
 		return wallet.PendingTx{}, err
 	}
 	bumped := b.tx.Bumped(tx, signed, b.Now())
+	if err := b.promise(ctx, bumped); err != nil {
+		return wallet.PendingTx{}, err
+	}
 	return bumped, b.Store.BumpNoop(ctx, bumped)
 }
 
@@ -269,10 +272,24 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 		return wallet.PendingTx{}, err
 	}
 	bumped, err := again(signed, tx, b.Now())
+	if err == nil {
+		err = b.promise(ctx, store.PendingTxOf(bumped))
+	}
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
 	return store.PendingTxOf(bumped), b.Store.AddAttempt(ctx, bumped)
+}
+
+// promise takes what next ties up beyond the last attempt from the wallet's record, unless nonces were reserved since
+// the pass read it: where the token is the gas, a payment whose coins paid for a bump would revert. A crash after it
+// leaves the record too low until the next round.
+func (b *bump) promise(ctx context.Context, next wallet.PendingTx) error {
+	extra := next.Amount.Sub(b.tx.Amount)
+	if b.GasUnit == 0 || extra.IsZero() {
+		return nil
+	}
+	return b.Store.Reconcile(ctx, b.wallet, b.wallet.Balance.Sub(b.bumps.coin).Sub(extra), b.wallet.Gas, nil, nil)
 }
 
 func (b *bump) noop(ctx context.Context) chain.Tx {

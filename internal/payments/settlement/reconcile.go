@@ -41,7 +41,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.report.Wallets = append(p.report.Wallets, funds)
 	for try := 0; err == nil && try < reconcileTries; try++ {
 		coin, gas := p.spendable(ctx, held)
-		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == ""
+		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == "" && p.report.Bumps == 0
 		if same && maps.Equal(held.perMerchant, p.wallet.PerMerchant) {
 			break
 		}

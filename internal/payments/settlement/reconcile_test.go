@@ -126,6 +126,19 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestBumpTakesItsCoinsFirst: where the token is the gas, no bump is stored if a nonce was reserved since the round read
+// the wallet: that payment may move the bump's coins, and would revert.
+func TestBumpTakesItsCoinsFirst(t *testing.T) {
+	for call, want := range map[string]int{"Fees#1": 1, "Fees#2": 2} {
+		w := newWorld(t, script{call: func(w *world) error { w.reserve("b", 0); return nil }})
+		w.settler.GasUnit, w.price, w.gas = 1, 30, 10
+		p := w.commit("a", time.Hour)
+		if got := must.Get(w.round())(t); got.Bumps != want-1 || len(w.stored(p).Attempts) != want {
+			t.Errorf("reserved at %s: %d bumps, %d attempts", call, got.Bumps, len(w.stored(p).Attempts))
+		}
+	}
+}
+
 // TestLowestSpendsWhatLaterTieUp: no-ops tie up all that a wallet has, and the market or a node asks more than the
 // lowest nonce offers. The lowest gets its next attempt from the chain's balance, less the coins that it moves. No
 // later nonce does.
