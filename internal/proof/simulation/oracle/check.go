@@ -292,14 +292,18 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
 		}
 		_, blocked := o.Chain.Blocked[p.Wallet]
-		var starved bool // L1 data became dear; the tables may have forgotten the attempt, the chain has not
+		var starved bool   // L1 data became dear; the tables may have forgotten the attempt, the chain has not
+		var seen, out bool // a reorg put coins that the wallet had received behind the payment
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
+			seen = seen || r.Tx == p.Onchain
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
+			in, _, _ := chain.ParseTransfer(tx.Data)
+			out = out || (seen || r.Block > receipt.Block) && in.To == p.Wallet && o.blocks[r.Tx] < o.blocks[p.Onchain]
 		})
 		// A node may have vouched for a batch that its wallet has not approved.
 		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&
 			!p.BatchContract.IsZero() && !o.Chain.Approved[p.Wallet]
-		if pays && !blocked && !starved && !passed && !o.Stolen() {
+		if pays && !blocked && !starved && !out && !passed && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
