@@ -198,7 +198,8 @@ func (s *Proposals) unmade(ctx context.Context, p payment.Payment) error {
 		return err
 	}
 	opened, begun := wallets.Working(true), p.State == payment.Prepared
-	unsure := len(others) > 0 || len(opened) > 0 && !compared.Cleared(s.Now()) || begun && s.Now().Sub(p.CreatedAt) < handlerLife
+	lost := (len(opened) > 0 || !on.Ephemeral) && !compared.Cleared(s.Now())
+	unsure := lost || len(others) > 0 || begun && s.Now().Sub(p.CreatedAt) < handlerLife
 	for _, r := range opened {
 		w, err := s.Store.Wallet(ctx, r.ID)
 		if err != nil && !errors.Is(err, wallet.ErrUnknown) {

@@ -232,6 +232,10 @@ func TestApproval(t *testing.T) {
 		t.Errorf("by another merchant: %v", err)
 	}
 	d.Pass(time.Hour)
+	if err := d.approve(checker); !errors.Is(err, proposal.ErrBeginning) {
+		t.Errorf("after its end, in tables that may have lost their wallets: %v", err)
+	}
+	d.compared()
 	if err := d.approve(checker); !errors.Is(err, proposal.ErrEnded) {
 		t.Errorf("after its end: %v", err)
 	}
@@ -248,6 +252,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("a batch by a guarded key: %v", err)
 	}
 	d.Pass(time.Hour)
+	d.compared()
 	for range 2 { // it ends, and has ended
 		if err := d.approve(limited); !errors.Is(err, proposal.ErrEnded) {
 			t.Errorf("a batch by a guarded key, after its end: %v", err)
@@ -347,6 +352,7 @@ func TestWhoIsNotReleased(t *testing.T) {
 		t.Errorf("without nodes it is %+v", p)
 	}
 	d.Pass(time.Hour)
+	d.compared()
 	if p := d.run(); p.Status() != proposal.StatusExpired || !p.Closed || len(d.sent) > 0 {
 		t.Errorf("after its end it is %s", p.Status())
 	}
@@ -420,6 +426,7 @@ func TestEventsAreNotLost(t *testing.T) {
 	must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
 	d.terms.Suspended = "so that it waits"
 	d.run()
+	d.compared()
 	must.Get(d.Cancel(t.Context(), owner, name))(t)
 	if p := d.run(); !p.Closed {
 		t.Errorf("it is %+v", p)
