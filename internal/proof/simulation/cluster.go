@@ -182,12 +182,13 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	c.store = &interpose.Store{Store: c.model, Around: func(ctx context.Context, call interpose.Call,
 		apply func(context.Context)) error {
 		asked := time.Now()
+		by, ok := ctx.Value(requestKey{}).(request)
 		if call.Op == "Reserve" && ctx.Err() == nil { // a request that is over asks in vain
 			id, _, _ := strings.Cut(call.Args, " ")
-			c.oracle.Releasing(payment.ID(id), scheduler.ActorOf(ctx))
+			c.oracle.Releasing(payment.ID(id), scheduler.ActorOf(ctx), by.began)
 		}
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
-			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
+			if ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")
 				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks have fractions of a second
 				c.at(by.order.Asset.ChainID).oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })

@@ -84,11 +84,12 @@ type Oracle struct {
 	barred     map[token.Address]time.Time    // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                       // one after the other
 	countings  map[counter]*counting
+	progressed map[token.Address]uint64 // the most nonces of a wallet that were stored as mined: a run may store them again
 	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
 	spendings  map[string]*spending     // by actor
 	harmed     bool                     // a wallet was paused
 	blocks     map[chain.Hash]int       // transactions that were ever in a block, numbered from 1
-	proposed   map[payment.ID]bool      // since tables were lost
+	proposed   map[payment.ID]time.Time // since tables were lost
 	cancelled  []Order                  // by an answer since then
 	base       uint64                   // the last block that was not rolled back
 	rolled     time.Time                // when an operator accepted that; zero: never
@@ -139,8 +140,9 @@ func New(c Config) *Oracle {
 	o := &Oracle{Config: c, orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{},
 		events: map[string][]webhook.Event{}, noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{},
 		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
-		proposed: map[payment.ID]bool{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
-		blocks: map[chain.Hash]int{}, spendings: map[string]*spending{}}
+		proposed: map[payment.ID]time.Time{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
+		progressed: map[token.Address]uint64{},
+		blocks:     map[chain.Hash]int{}, spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }

@@ -173,7 +173,7 @@ func (o *Oracle) Rivals() (all []Order) {
 }
 
 // Proposed notes a proposal that was stored: its key's payment is its release, or nothing.
-func (o *Oracle) Proposed(id payment.ID) { o.proposed[id] = true }
+func (o *Oracle) Proposed(id payment.ID) { o.proposed[id] = time.Now() }
 
 // Begun checks a release that was begun for p. active reports that its run found the merchant active.
 func (o *Oracle) Begun(p proposal.Proposal, active bool) {
@@ -193,10 +193,12 @@ func (o *Oracle) Begun(p proposal.Proposal, active bool) {
 	o.Violate(ProposalsHold, "the release of %s was begun %s", p.Payment.ID, why)
 }
 
-// Releasing checks an actor that asks for a nonce of a payment.
-func (o *Oracle) Releasing(id payment.ID, actor string) {
+// Releasing checks an actor that asks for a nonce of a payment. A request that began before the proposal may: the
+// payment that it found was discarded since, and its commit is refused.
+func (o *Oracle) Releasing(id payment.ID, actor string, began time.Time) {
 	switch p, err := o.Store.Proposal(context.Background(), id); {
 	case err != nil || !p.Payment.Proposal:
+	case !strings.HasPrefix(actor, "release") && !began.IsZero() && began.Before(o.proposed[id]):
 	case !strings.HasPrefix(actor, "release"):
 		o.Violate(ProposalsHold, "%s asks for a nonce of %s, which a proposal holds", actor, id)
 	case time.Now().Add(-o.Skew).After(p.ExpiresAt()):
@@ -206,7 +208,7 @@ func (o *Oracle) Releasing(id payment.ID, actor string) {
 
 // Committed checks a payment whose bytes are stored.
 func (o *Oracle) Committed(p payment.Payment) {
-	if o.proposed[p.ID] && !p.Proposal {
+	if !o.proposed[p.ID].IsZero() && !p.Proposal {
 		o.Violate(ProposalsHold, "%s is made beside its proposal", p.ID)
 	}
 }

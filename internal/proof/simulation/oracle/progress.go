@@ -73,9 +73,10 @@ func (o *Oracle) Progressed(run string, before wallet.Wallet, seen *wallet.Progr
 	ctx, id := context.Background(), before.ID
 	txs, _, _ := o.Store.PendingTxs(ctx, id, 0)
 	o.mu.Lock()
-	c := o.countings[counter{run, id.Address}]
+	c, most := o.countings[counter{run, id.Address}], max(before.Progress.Mined, o.progressed[id.Address])
+	o.progressed[id.Address] = max(most, seen.Mined)
 	o.mu.Unlock()
-	if seen.Mined > before.Progress.Mined && (c == nil || seen.Mined > c.most) {
+	if seen.Mined > most && (c == nil || seen.Mined > c.most) {
 		o.Violate(ProgressHolds, "%d nonces of %s are stored as mined: too few nodes count so many", seen.Mined, short(id.Address))
 	}
 	for _, tx := range txs {
