@@ -50,8 +50,8 @@ func ListAssets(assets Assets) Endpoint {
 	return endpoint("ListAssets", func(c *call) (answer, error) {
 		all, err := assets.read(c.Context())
 		return listing(func(a stack.Asset) assetView {
-			return assetView{a.Coin().String(), a.Network, a.ChainID, a.Token.Symbol, a.Token.Contract, a.Token.Decimals,
-				a.Coin() == all[0].Coin(), !a.Closed}
+			return assetView{a.Coin().String(), a.Network, a.ChainID, a.Token.Symbol, a.Token.Contract,
+				a.Token.Decimals, a.Coin() == all[0].Coin(), !a.Closed}
 		})(all, err)
 	})
 }

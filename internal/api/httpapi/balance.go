@@ -40,8 +40,9 @@ func GetBalance(assets Assets, nodes Nodes) Endpoint {
 		}
 		account, err := accountOf(c.Context(), nodes, address, asset.Coin())
 		return ok(balance{
-			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(), Asset: asset.Coin().String(),
-			Token: asset.Token.Symbol, Decimals: asset.Token.Decimals, Network: asset.Network, BlockNumber: account.Number,
+			Address: address, Balance: account.Balance, BalanceText: account.Balance.String(),
+			Asset: asset.Coin().String(), Token: asset.Token.Symbol, Decimals: asset.Token.Decimals,
+			Network: asset.Network, BlockNumber: account.Number,
 		}, err)
 	})
 }

@@ -124,8 +124,8 @@ func ApproveProposal(proposals *dispatch.Proposals, wallets WalletFinder, assets
 		if err != nil {
 			return answer{}, err
 		}
-		return proposalAnswer(c, wallets)(proposals.Approve(c.Context(), ownerOf(c.caller), c.params["id"], authorOf(c.caller),
-			func(asset token.Coin) bool { return c.caller.Grant.Pays(asset, all[0].Coin()) }))
+		return proposalAnswer(c, wallets)(proposals.Approve(c.Context(), ownerOf(c.caller), c.params["id"],
+			authorOf(c.caller), func(asset token.Coin) bool { return c.caller.Grant.Pays(asset, all[0].Coin()) }))
 	})
 }
 

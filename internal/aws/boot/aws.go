@@ -70,8 +70,8 @@ func (e *Env) Impatient() { e.AWS.HTTPClient = bounded().WithTimeout(time.Second
 // throttled matches an error of DynamoDB, or the reason of a transaction that it did not try.
 var throttled = regexp.MustCompile("Throttl|ThroughputExceeded|RequestLimitExceeded")
 
-// noted logs each attempt that DynamoDB throttles, or that KMS or Secrets Manager fail: AWS has no metric of the latter,
-// and one for each table, index and operation of the former. The line is a metric too, in the embedded metric format.
+// noted logs each attempt that DynamoDB throttles, or that KMS or Secrets Manager fail: AWS has no metric of the
+// latter, and one for each table, index and operation of the former. The line is a metric too, in the embedded metric format.
 func (e *Env) noted(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Note", func(ctx context.Context, in middleware.FinalizeInput,
 		next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
@@ -85,8 +85,9 @@ func (e *Env) noted(stack *middleware.Stack) error {
 			metric = "KeyErrors"
 		}
 		if metric != "" {
-			slog.WarnContext(ctx, "AWS refused a call", "service", service, "operation", awsmiddleware.GetOperationName(ctx),
-				"err", err, "Stack", e.lookup("STACK"), metric, 1, "_aws", map[string]any{"Timestamp": e.Now().UnixMilli(),
+			slog.WarnContext(ctx, "AWS refused a call", "service", service, "operation",
+				awsmiddleware.GetOperationName(ctx), "err", err, "Stack", e.lookup("STACK"), metric, 1,
+				"_aws", map[string]any{"Timestamp": e.Now().UnixMilli(),
 					"CloudWatchMetrics": []any{map[string]any{"Namespace": "Remit", "Dimensions": [][]string{{"Stack"}},
 						"Metrics": []any{map[string]string{"Name": metric, "Unit": "Count"}}}}})
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// ErrSimilarPending reports a similar payment (payment.Request.GuardID) that is not signed yet. Nothing was started.
+	// ErrSimilarPending reports a similar payment (payment.Request.GuardID) not signed yet. Nothing was started.
 	ErrSimilarPending = errors.New("a similar payment is in progress")
 	// ErrGuardedBatch reports a batch of a key that has a repeat guard.
 	ErrGuardedBatch = errors.New("a key with a repeat guard pays no batches")

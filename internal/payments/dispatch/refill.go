@@ -36,7 +36,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	}
 	funding, found := wallets.Funding()
 	if !found {
-		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes a wallet that", ErrUnavailable)
+		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes one", ErrUnavailable)
 	}
 	if r, _ := wallets.Find(to); r.Merchant != "" && !ether {
 		return fmt.Errorf("%w: %s is a merchant's own, and gets gas only", ErrUnavailable, to)

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// isRefusal reports whether a wallet, or the request's time, refused the reservation, so that nothing was reserved. After
-// any other error a reservation may exist.
+// isRefusal reports whether a wallet, or the request's time, refused the reservation, so that nothing was reserved.
+// After any other error a reservation may exist.
 func isRefusal(err error) bool {
 	refusals := []error{wallet.ErrUnknown, wallet.ErrOwner, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrMerchantCap,
 		wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, errNoKey, ErrExpired}

@@ -105,8 +105,8 @@ func (d sending) allowed(entries ...payment.Entry) error {
 // screened logs a refusal by a list, for the operator's compliance staff.
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
 	if errors.Is(refusal, errScreened) {
-		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[place(refusal)].To, "merchant", r.Merchant, "list",
-			map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
+		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[place(refusal)].To, "merchant", r.Merchant,
+			"list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}
 }
 

@@ -105,8 +105,8 @@ func (d sending) recheck(ctx context.Context, r wallet.Registration, views chain
 	}
 	w, err := d.record(ctx, r)
 	if err == nil && count > w.NextNonce {
-		err = fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count, r.Address,
-			w.NextNonce)
+		err = fmt.Errorf("%w: %d transactions of wallet %s are mined, next nonce is %d", wallet.ErrBehind, count,
+			r.Address, w.NextNonce)
 	}
 	return w, err
 }

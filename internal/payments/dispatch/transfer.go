@@ -177,8 +177,8 @@ func (d sending) source(ctx context.Context, t Transfer) (wallet.Wallet, error) 
 	case t.Call != nil && !t.Ether:
 		return wallet.Wallet{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
 	case t.Ether && d.GasUnit > 0 && (t.Call == nil || !t.Amount.IsZero()):
-		return wallet.Wallet{}, fmt.Errorf("%w: gas is paid in %s on this chain, and there is no ether: move %s", ErrUnavailable,
-			d.Token.Symbol, d.Token.Symbol)
+		return wallet.Wallet{}, fmt.Errorf("%w: gas is paid in %s on this chain, and there is no ether: move %s",
+			ErrUnavailable, d.Token.Symbol, d.Token.Symbol)
 	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
 		return wallet.Wallet{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}

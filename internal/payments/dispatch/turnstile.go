@@ -15,8 +15,8 @@ var ErrBusy = errors.New("too many requests of this merchant are under way")
 // leaving bounds the time for giving a place back. Unreturned places expire.
 const leaving = 2 * time.Second
 
-// A Turnstile lets at most Most requests of a merchant through at once, so that one merchant cannot occupy every process
-// of a function.
+// A Turnstile lets at most Most requests of a merchant through at once, so that one merchant cannot occupy every
+// process of a function.
 type Turnstile struct {
 	Places store.Places
 	Most   int // 0: no limit

@@ -94,7 +94,7 @@ func Payment(id string) payment.ID {
 	return ""
 }
 
-// New returns p, not yet stored, whose payment answers r on a chain. Its fields By, Required, NotBefore and Life are given.
+// New returns p, not yet stored, whose payment answers r on a chain. Its By, Required, NotBefore and Life are given.
 func New(p Proposal, r payment.Request, coin token.Token, chainID uint64, network string, now time.Time) Proposal {
 	p.Payment = payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, network, now)
 	p.Payment.State, p.Payment.Proposal, p.Payment.Guarded = payment.Proposed, true, false
@@ -155,8 +155,9 @@ func (p Proposal) Request() payment.Request {
 		limits.Book, limits.Guard = own.Book || limits.Book, max(own.Guard, limits.Guard)
 	}
 	return payment.Request{
-		Merchant: of.Merchant, Mode: of.Mode, IdempotencyKey: of.IdempotencyKey, Asset: p.Asset, To: of.To, Amount: of.Amount,
-		Entries: of.Entries, Reference: of.Reference, Metadata: of.Metadata, Key: limits, DifferentFrom: p.DifferentFrom,
+		Merchant: of.Merchant, Mode: of.Mode, IdempotencyKey: of.IdempotencyKey, Asset: p.Asset, To: of.To,
+		Amount: of.Amount, Entries: of.Entries, Reference: of.Reference, Metadata: of.Metadata, Key: limits,
+		DifferentFrom: p.DifferentFrom,
 	}
 }
 

@@ -142,8 +142,8 @@ func (r *round) lookAgain(ctx context.Context) secondLook {
 func (r *round) look(ctx context.Context, nodes chain.Nodes) secondLook {
 	f, heads := r.final(), nodes.Heads(ctx, r.ConfirmationRule)
 	have := heads.Standing(ctx, f.block).Have
-	return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have, f.silent),
-		heads.Receded(r.heads())}
+	return secondLook{f.block.Hash.IsZero() || heads.Most(have) || f.standing == answered && heads.Enough(have,
+		f.silent), heads.Receded(r.heads())}
 }
 
 // steady reports whether enough nodes still have the final block that they had when the round began. If not, they may

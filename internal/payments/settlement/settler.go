@@ -265,8 +265,8 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	return ok && deadline.Sub(s.Now()) < need+closing
 }
 
-// age returns the time since at by our clock. A time further ahead than store.Skew was written by a wrong clock, and counts
-// as very long ago: acting early must be as safe as acting late.
+// age returns the time since at by our clock. A time further ahead than store.Skew was written by a wrong clock, and
+// counts as very long ago: acting early must be as safe as acting late.
 func (s *Settler) age(at time.Time) time.Duration {
 	age := s.Now().Sub(at)
 	if age < -store.Skew {
