@@ -130,6 +130,7 @@ func list(patterns []string, some bool) (packages []string, err error) {
 // An event is a line of `go test -json`. The message of a skip is output of its test.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	Key, Value                                string  // of an attribute, which is always printed (testing.T.Attr)
 	Elapsed                                   float64 // seconds
 }
 
@@ -198,6 +199,9 @@ func (t *tally) add(e event) {
 		return
 	case "output":
 		t.output[id] += e.Output
+		return
+	case "attr":
+		fmt.Fprintf(t, "      %s: %s %s\n", e.Test, e.Value, e.Key)
 		return
 	case "start":
 		t.running = append(t.running, short(e.Package))

@@ -29,6 +29,8 @@ func TestVerdict(t *testing.T) {
 				"  p TestB                                                          0.5 s\n2 passed, 0 failed\n"},
 		{name: "a test that fails prints what it said", events: pass + event("output", "TestC", `why\n`) +
 			event("fail", "TestC", ""), want: "FAIL  p TestC\nwhy\n" + slowest, all: true},
+		{name: "an attribute is printed", ok: true, want: "TestB: 12 states\n" + slowest,
+			events: `{"Action":"attr","Test":"TestB","Key":"states","Value":"12"}` + "\n" + pass},
 		{name: "its package fails with it",
 			events: pass + event("fail", "TestC", "") + event("fail", "", ""), want: "1 passed, 1 failed\n"},
 		{name: "a package that fails without a test",

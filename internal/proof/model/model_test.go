@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/proof/model"
@@ -27,7 +28,7 @@ func TestWorlds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			states, run := w.Search()
-			if t.Logf("%d states: %s", states, name); run != nil {
+			if t.Attr("states", strconv.Itoa(states)); run != nil {
 				t.Errorf("%s", run)
 			}
 		})
