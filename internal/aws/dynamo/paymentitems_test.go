@@ -65,7 +65,7 @@ func TestItems(t *testing.T) {
 	s.must("releasing", s.Release(ctx, p.ID, store.PendingTxOf(p)))
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
-	s.must("reconciling", s.Reconcile(ctx, wallet.Wallet{ID: s.w.ID, NextNonce: 6}, token.Units(700), token.Units(800), nil, nil))
+	s.must("reconciling", s.Reconcile(ctx, must.Get(s.Wallet(ctx, s.w.ID))(s), token.Units(700), token.Units(800), nil, nil))
 	s.must("opening again", s.Open(ctx, s.w, coin.Contract))
 	p, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3, Fee: new(token.Units(61_234_567_890))}, noon)
 	s.must("confirming", err)

@@ -148,13 +148,13 @@ func (s *Payments) Wallets(ctx context.Context, rail token.Coin) (wallet.Registr
 		}
 		w := wallet.Registration{
 			ID:    wallet.ID{ChainID: rail.ChainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
-			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: it.Since, Opened: it.Opened,
-			Merchant: it.Merchant,
+			Token: contract, State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: it.Since,
+			Opened: it.Opened, Merchant: it.Merchant,
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State) && w.State.Fits(w.Merchant))
 		r.require("signer", w.Key != "")
 		if len(r.errs) > 0 {
-			w = wallet.Registration{ID: w.ID, Token: contract, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
+			w = wallet.Registration{ID: w.ID, Token: contract, State: wallet.Damaged, Key: w.Key, Opened: true, Merchant: it.Merchant}
 		}
 		return w, nil
 	})
@@ -190,8 +190,8 @@ func (s *Payments) SetCompared(ctx context.Context, rail token.Coin, c store.Com
 	item := encode(it)
 	maps.Copy(item, comparedKey(rail, s.name))
 	fits := store.Within("silent nodes", len(c.Silent), store.MaxNodes)
-	return s.make(ctx, change{item: item, fits: fits, still: args{"revision": orNone(c.Revision)}}, is(store.ErrChanged),
-		"storing how "+rail.String()+" compares")
+	return s.make(ctx, change{item: item, fits: fits, still: args{"revision": orNone(c.Revision)}},
+		is(store.ErrChanged), "storing how "+rail.String()+" compares")
 }
 
 func (s *Payments) Compared(ctx context.Context, rail token.Coin) (store.Comparison, error) {
@@ -224,11 +224,14 @@ func unlessChanged(err error) error {
 	return err
 }
 
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount,
+	perMerchant map[string]uint64, seen *wallet.Progress) error {
 	c := change{fits: cmp.Or(store.Within("merchants", len(perMerchant), wallet.MaxInFlight), store.FitsProgress(seen)),
 		still: args{"next_nonce": w.NextNonce, "returned": orNone(w.Returned)},
 		set:   args{"token_available": units(wallet.Spendable(balance)), "gas_available": units(wallet.Spendable(gas))}}
+	if w.Damaged == "" {
+		c.still["token_available"] = units(w.Balance)
+	}
 	c.keep(seen)
 	if perMerchant != nil {
 		c.set["in_flight"] = encodeValue(perMerchant)
@@ -296,8 +299,8 @@ func encodeWallet(w wallet.Wallet) attributes {
 		ClaimedUntil: w.ClaimedUntil, Merchant: w.Merchant,
 	}
 	for id, reservation := range w.Reservations {
-		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),
-			reservation.For
+		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce,
+			instant(reservation.At), reservation.For
 	}
 	return encode(it)
 }
@@ -327,8 +330,8 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			w.PerMerchant[merchant] = uint64(max(n, 0))
 		}
 		for holder, nonce := range nonces.Reservations {
-			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder]),
-				For: it.ReservedFor[holder]}
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce,
+				At: r.instant("reserved_at", nonces.ReservedAt[holder]), For: it.ReservedFor[holder]}
 		}
 		if err := errors.Join(r.errs...); err != nil {
 			w.Damaged = err.Error()

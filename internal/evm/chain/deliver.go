@@ -33,12 +33,17 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 		}()
 	}
 	var best Reply
+	counts := map[Class]int{}
 	var late <-chan time.Time
 	for count := range n {
 		select {
 		case r := <-answers:
 			missing[r.of] = nil
+			if counts[r.Class]++; n.Suffice(counts[r.Class]) {
+				best.Most = r.Class
+			}
 			if count == 0 || slices.Index(ranked, r.Class) < slices.Index(ranked, best.Class) {
+				r.Reply.Most = best.Most
 				best = r.Reply
 			}
 			if late == nil && best.Class.Held() {

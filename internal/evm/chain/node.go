@@ -143,6 +143,7 @@ type Node interface {
 // A Reply is a node's answer to eth_sendRawTransaction.
 type Reply struct {
 	Class  Class
+	Most   Class  // that enough nodes gave to stop a wallet; empty: none, or one node was asked
 	Detail string // the node's own words, for logs only
 	// Unasked reports that nothing was sent (ErrBusy).
 	Unasked bool

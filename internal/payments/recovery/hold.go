@@ -69,7 +69,7 @@ func (r *Recovery) register(ctx context.Context) (ids []wallet.ID, err error) {
 
 // hold pauses a wallet. It reports true, and leaves it, if an operator has retired it meanwhile: no round settles it.
 func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err error) {
-	for {
+	for range 8 { // others may change it
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
@@ -78,8 +78,8 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 				return false, err
 			}
 			of, _ := wallets.Find(id.Address)
-			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held,
-				Merchant: of.Merchant}, r.Token.Contract)
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{},
+				Paused: held, Merchant: of.Merchant}, r.Token.Contract)
 		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:
@@ -89,6 +89,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 			return false, err
 		}
 	}
+	return false, store.ErrChanged
 }
 
 // Resume ends the pauses of Hold and those by which a run stopped every wallet. A

@@ -134,9 +134,10 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if p.age(s.At) < p.BumpAfter || p.short(ctx, 0) {
 			continue
 		}
-		class := chain.Known
+		class, low := chain.Known, false
 		if i == 0 {
-			class = p.rebroadcast(ctx, s).Class
+			reply := p.rebroadcast(ctx, s)
+			class, low = reply.Class, reply.Most == chain.GasTooLow
 			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
 				class = chain.Replacement // a node calls the bytes known, but no pool counts them
 			}
@@ -147,11 +148,12 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 				return err
 			}
 		}
-		if !market.Asks(s.Fees) && !unheld[class] {
+		if !market.Asks(s.Fees) && !unheld[class] && !low {
 			continue
 		}
-		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, market: market}
+		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, low: low, market: market}
 		bumped, err := next.store(ctx)
+		p.stale = p.stale || err != nil && !errors.Is(err, errSame)
 		switch {
 		case i > 0 || !errors.Is(err, errSame):
 		case class == chain.Funds, market.Asks(s.Fees) && errors.Is(err, errPoor):
@@ -166,7 +168,6 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 			return fmt.Errorf("bumping nonce %d: %w", s.Nonce, err)
 		}
 		p.report.Bumps++
-		p.bumps.coin, _ = p.bumps.coin.Add(bumped.Amount.Sub(s.Amount))
 		p.bumps.gas, _ = p.bumps.gas.Add(bumped.Gas.Sub(s.Gas))
 		waiting[i], p.pendingTxs[p.pending(s.Nonce)] = bumped, bumped // reconcile sums pendingTxs
 		p.rebroadcast(ctx, bumped)
@@ -201,6 +202,7 @@ type bump struct {
 	tx     wallet.PendingTx
 	alone  bool        // tx has the lowest nonce, and only no-ops follow
 	class  chain.Class // the nodes' best reply to the last attempt
+	low    bool        // most nodes call its gas limit too low
 	market chain.Market
 	coins  token.Amount // that the payment moves
 	raised bool         // priced found better fees than the last attempt's
@@ -289,7 +291,12 @@ func (b *bump) promise(ctx context.Context, next wallet.PendingTx) error {
 	if b.GasUnit == 0 || extra.IsZero() {
 		return nil
 	}
-	return b.Store.Reconcile(ctx, b.wallet, b.wallet.Balance.Sub(b.bumps.coin).Sub(extra), b.wallet.Gas, nil, nil)
+	left := b.wallet.Balance.Sub(extra)
+	err := b.Store.Reconcile(ctx, b.wallet, left, b.wallet.Gas, nil, nil)
+	if err == nil {
+		b.wallet.Balance = left
+	}
+	return err
 }
 
 func (b *bump) noop(ctx context.Context) chain.Tx {
@@ -321,16 +328,16 @@ func (b *bump) better(tx chain.Tx) bool {
 	coin, gas := tx.Takes(b.coins)
 	dearer := b.tx.Gas.Less(gas) || b.tx.Amount.Less(coin)
 	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
-		!b.wallet.Balance.Sub(b.bumps.coin).Less(coin.Sub(b.tx.Amount)) ||
+		!b.wallet.Balance.Less(coin.Sub(b.tx.Amount)) ||
 		b.alone && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
-	return b.raised || b.class == chain.GasTooLow && dearer && affordable
+	return b.raised || b.low && dearer && affordable
 }
 
 // limit returns the highest fee cap for tx, the next attempt at s, which moves coins of the token. It is FeeLimit, or
 // less if the wallet cannot pay that beside everything reserved and pending. alone means that only no-ops follow: tx
 // may then spend what they tie up, since none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
-	coin, overflow := p.wallet.Balance.Sub(p.bumps.coin).Add(s.Amount)
+	coin, overflow := p.wallet.Balance.Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	views := p.views
 	if alone { // only balances on the chain count, by nodes that have mined every lower nonce

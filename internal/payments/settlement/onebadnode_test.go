@@ -310,6 +310,20 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 	}
 }
 
+// TestOneNodeHidesThatGasIsTooLow: two nodes of three are enough to raise a gas limit, whatever the third says.
+func TestOneNodeHidesThatGasIsTooLow(t *testing.T) {
+	for _, says := range []chain.Class{chain.GasTooLow, chain.Ambiguous, chain.Accepted} {
+		w := newWorld(t, nil)
+		w.reply, w.gas = chain.GasTooLow, 50
+		p := w.commit("a", time.Hour)
+		w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: says} }})
+		_, _ = w.round()
+		if got := len(w.stored(p).Attempts); got != 2 {
+			t.Errorf("one node says %s: %d attempts", says, got)
+		}
+	}
+}
+
 // TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and
 // no node of three starts one.
 func TestOneNodeStandsStill(t *testing.T) {

@@ -22,7 +22,8 @@ type pass struct {
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
-	bumps      load               // the additional amounts that this pass's bumps tie up
+	bumps      load               // the additional gas that this pass's bumps tie up
+	stale      bool               // a bump may be stored that pendingTxs lack
 	below      uint64             // the run remembers pending transactions below it
 	claimed    time.Time          // the end of the run's last claim on the wallet
 	views      chain.Views
@@ -43,9 +44,6 @@ type pass struct {
 func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
-	if errors.Is(err, wallet.ErrUnknown) && p.registered.State == wallet.Damaged {
-		return nil // it may never have been opened
-	}
 	if err != nil {
 		if errors.Is(err, store.ErrUnreadable) {
 			p.report.Unreadable++
@@ -118,9 +116,11 @@ func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 // record returns the wallet's record. A wallet that was never opened has an empty one: it has given out no nonce.
 func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
-	if !p.registered.Opened && errors.Is(err, wallet.ErrUnknown) {
+	if (!p.registered.Opened || p.registered.State == wallet.Damaged) && errors.Is(err, wallet.ErrUnknown) {
+		p.registered.Opened = false
 		return wallet.Wallet{ID: p.registered.ID}, nil
 	}
+	p.registered.Opened = p.registered.Opened || err == nil // a torn copy
 	return w, err
 }
 
@@ -240,7 +240,7 @@ func (r *round) suspectAll(ctx context.Context, reason string) error {
 	r.suspecting.Do(func() {
 		r.suspected = async(func() error {
 			wallets, err := r.Store.Wallets(ctx, r.Coin())
-			for _, w := range wallets.Working(true) {
+			for _, w := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
 				if err == nil {
 					err = r.suspect(ctx, w.ID, reason)
 				}

@@ -26,7 +26,12 @@ const reconcileTries = 6
 func (p *pass) reconcile(ctx context.Context) error {
 	mined := p.Nodes.Mined(p.views)
 	ceilingErr := p.moveCeiling(ctx, mined)
-	held, err := p.tied(ctx, mined)
+	var err error
+	if p.stale {
+		_, err = p.read(ctx)
+	}
+	held, uncertain := p.tied(ctx, mined)
+	err = cmp.Or(err, uncertain)
 	if err == nil && p.wallet.RolledBack() && p.allOwned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
@@ -41,7 +46,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.report.Wallets = append(p.report.Wallets, funds)
 	for try := 0; err == nil && try < reconcileTries; try++ {
 		coin, gas := p.spendable(ctx, held)
-		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == "" && p.report.Bumps == 0
+		same := coin == p.wallet.Balance && gas == p.wallet.Gas && p.wallet.Damaged == ""
 		if same && maps.Equal(held.perMerchant, p.wallet.PerMerchant) {
 			break
 		}

@@ -129,13 +129,54 @@ func TestIdle(t *testing.T) {
 // TestBumpTakesItsCoinsFirst: where the token is the gas, no bump is stored if a nonce was reserved since the round read
 // the wallet: that payment may move the bump's coins, and would revert.
 func TestBumpTakesItsCoinsFirst(t *testing.T) {
-	for call, want := range map[string]int{"Fees#1": 1, "Fees#2": 2} {
-		w := newWorld(t, script{call: func(w *world) error { w.reserve("b", 0); return nil }})
+	for call, want := range map[string]int{"Fees#1": 0, "Fees#2": 2} {
+		w := newWorld(t, script{call: func(w *world) error { w.reserve("c", 0); return nil }})
 		w.settler.GasUnit, w.price, w.gas = 1, 30, 10
-		p := w.commit("a", time.Hour)
-		if got := must.Get(w.round())(t); got.Bumps != want-1 || len(w.stored(p).Attempts) != want {
-			t.Errorf("reserved at %s: %d bumps, %d attempts", call, got.Bumps, len(w.stored(p).Attempts))
+		w.commit("a", time.Hour)
+		w.commit("b", time.Hour)
+		if got := must.Get(w.round())(t); got.Bumps != want {
+			t.Errorf("reserved at %s: %d bumps, want %d", call, got.Bumps, want)
 		}
+	}
+}
+
+// TestBumpsOfTwoRuns: where the token is the gas, a run whose claim has lapsed stores no balance that lacks the bumps of
+// another, wherever the other one comes between; nor does one whose own bump's answer was lost.
+func TestBumpsOfTwoRuns(t *testing.T) {
+	for _, call := range []string{"lost", "Fees#1", "Sign#1", "AddAttempt#1", "Sign#2", "AddAttempt#2", "Sign#3"} {
+		w := newWorld(t, nil)
+		w.settler.GasUnit, w.gas = 1, 10
+		for _, key := range []string{"a", "b", "c"} {
+			w.commit(key, 0)
+		}
+		must.Get(w.round())(t)
+		w.Pass(time.Hour)
+		w.price, w.Times = 30, map[string]int{}
+		w.has.Balance, w.Script = token.Units(1_000_500), script{}
+		look := func(w *world) error {
+			left := w.has.Balance
+			for _, tx := range w.pending() {
+				left = left.Sub(tx.Amount)
+			}
+			if got := w.record().Balance; left.Less(got) {
+				t.Errorf("%s: %s may be promised, and %s is left", call, got, left)
+			}
+			return nil
+		}
+		for n := range 10 {
+			w.Script[fmt.Sprint("AddAttempt#", n+2)] = look
+		}
+		if w.Script["AddAttempt#1"] = func(*world) error { return porttest.ErrLost }; call != "lost" {
+			w.Script["AddAttempt#1"] = look
+			w.Script[call] = func(w *world) error {
+				w.Pass(20 * time.Second)
+				w.price = 40
+				_, err := w.settler.Round(t.Context(), "another", true)
+				return err
+			}
+		}
+		_, _ = w.round()
+		_ = look(w)
 	}
 }
 

@@ -402,6 +402,26 @@ func TestALostRail(t *testing.T) {
 	}
 }
 
+// TestADamagedRegistrationWithoutARecord: runs compare its wallet too, so that reservations of dead handlers are finished.
+func TestADamagedRegistrationWithoutARecord(t *testing.T) {
+	w := newWorld(t, nil)
+	other := wallet.ID{ChainID: 1, Address: token.Address{2}}
+	w.register(other, wallet.Active)
+	w.Tables.SpoilRegistration(other)
+	must.Get(w.run(30 * time.Second))(t)
+	w.Pass(10 * time.Minute) // without a run
+	p := w.prepare("a", 0)
+	must.Get(w.Tables.Reserve(t.Context(), store.NeedOf(p, w.Now())))(t)
+	w.Pass(time.Minute) // its handler is dead
+	for range 2 {
+		_, _ = w.run(30 * time.Second)
+		w.Pass(30 * time.Second)
+	}
+	if got := w.stored(p).State; got != payment.Committed {
+		t.Errorf("a reservation of another wallet's handler is %s", got)
+	}
+}
+
 // TestADeadRail: a run fails if all rails do, and not while one is settled: the alarm of a run that stopped would hide
 // that. One with nothing under way is given up after two rounds.
 func TestADeadRail(t *testing.T) {

@@ -206,8 +206,8 @@ type Wallets interface {
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time, seen *wallet.Progress) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit
-	// and in wei, PerMerchant and what the round saw, each unless it is nil, if no nonce was
-	// reserved or returned since w was read, else ErrChanged. It takes as much of seen as Claim.
+	// and in wei, PerMerchant and what the round saw, each unless it is nil, if no nonce was reserved or returned since w
+	// was read, and w.Balance is still stored or w is Damaged, else ErrChanged. It takes as much of seen as Claim.
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64, seen *wallet.Progress) error
 
 	// Advance raises next_nonce to next and stores noopsBelow, in one write, unless next_nonce is above next.

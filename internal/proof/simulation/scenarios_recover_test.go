@@ -447,3 +447,23 @@ func TestDamagedWallet(t *testing.T) {
 		})
 	}
 }
+
+// TestATornOpening: a copy has a wallet's record and not that its registration was opened. While the chain is ahead of
+// another wallet, that one pays nothing either: a key may have paid; and once it pays again, its payments settle.
+func TestATornOpening(t *testing.T) {
+	perform(t, "torn", simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Pay("opens both", order(9))
+		s.Elapse(4 * time.Minute)
+		image := s.Store.Image()
+		lost := s.Pay("lost", order(0))
+		s.Elapse(4 * time.Minute)
+		for n := range 2 {
+			if a := fakechain.Wallet(n); a != lost.Wallet {
+				image.TearOpen(wallet.ID{ChainID: s.Chain.ID, Address: a})
+			}
+		}
+		s.Forget(image)
+		s.Elapse(4 * time.Minute)
+		s.Is("answered while the chain is ahead", s.Ask("again", order(0)).Err != nil, true)
+	})
+}

@@ -122,7 +122,17 @@ func (s *Payments) SpoilWallet(id wallet.ID) {
 func (s *Payments) SpoilRegistration(id wallet.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.registry[id] = wallet.Registration{ID: id, Token: s.registry[id].Token, State: wallet.Damaged, Key: s.registry[id].Key, Opened: true}
+	r := s.registry[id]
+	s.registry[id] = wallet.Registration{ID: id, Token: r.Token, State: wallet.Damaged, Key: r.Key, Opened: true, Merchant: r.Merchant}
+}
+
+// TearOpen takes the registration's part of Open back, as in a copy that has a part of a transaction.
+func (s *Payments) TearOpen(id wallet.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.registry[id]
+	r.Opened = false
+	s.registry[id] = r
 }
 
 // Mend makes every spoiled payment and pending transaction readable again.

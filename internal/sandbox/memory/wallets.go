@@ -187,7 +187,7 @@ func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas 
 		return err
 	}
 	return s.change(ctx, w.ID, func(p *purse) error {
-		if p.w.NextNonce != w.NextNonce || p.w.Returned != w.Returned {
+		if p.w.NextNonce != w.NextNonce || p.w.Returned != w.Returned || w.Damaged == "" && p.w.Balance != w.Balance {
 			return store.ErrChanged
 		}
 		p.w.Balance, p.w.Gas, p.w.Damaged = wallet.Spendable(balance), wallet.Spendable(gas), ""
