@@ -298,7 +298,7 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 			seen = seen || r.Tx == p.Onchain
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 			in, _, _ := chain.ParseTransfer(tx.Data)
-			out = out || (seen || r.Block > receipt.Block) && in.To == p.Wallet && o.blocks[r.Tx] < o.blocks[p.Onchain]
+			out = out || r.Succeeded && (seen || r.Block > receipt.Block) && in.To == p.Wallet && o.blocks[r.Tx] < o.blocks[p.Onchain]
 		})
 		// A node may have vouched for a batch that its wallet has not approved.
 		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&
