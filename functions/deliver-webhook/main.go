@@ -20,8 +20,8 @@ func wire(started *boot.Env) boot.Job {
 	env := tableenv.Env{Env: started}
 	webhooks := webhook.Sealed{Store: env.Webhooks(), Open: kms.OpenSealer(env.AWS, "").Open}
 	meter := env.Meter()
-	deliverer := &webhook.Deliverer{Store: webhooks, Queue: eventenv.Jobs(env), Sender: env.Sender(), Meter: meter, Now: env.Now,
-		Jitter: rand.Float64}
+	deliverer := &webhook.Deliverer{Store: webhooks, Queue: eventenv.Jobs(env), Sender: env.Sender(), Meter: meter,
+		Now: env.Now, Jitter: rand.Float64}
 	if arn := env.Optional("EVENT_BUS", ""); arn != "" {
 		deliverer.Bus = bus.Open(env.AWS, arn, env.Now)
 	}

@@ -31,8 +31,8 @@ type attemptBody struct {
 
 // DeliveryOf returns a delivery as its merchant sees it.
 func DeliveryOf(d webhook.Delivery) Delivery {
-	return Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, orNull(payment.Time(d.NextAttemptAt)), payment.Time(d.CreatedAt),
-		each(attemptBodyOf)(d.Attempts)}
+	return Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, orNull(payment.Time(d.NextAttemptAt)),
+		payment.Time(d.CreatedAt), each(attemptBodyOf)(d.Attempts)}
 }
 
 func attemptBodyOf(a webhook.Attempt) attemptBody {
@@ -57,8 +57,8 @@ func TestWebhook(tester WebhookTester) Endpoint {
 
 // Deliveries lists the deliveries of an endpoint, and sends their events again; *webhook.Log does.
 type Deliveries interface {
-	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, from time.Time, after string,
-		limit int) (page []webhook.Delivery, next string, err error)
+	Page(ctx context.Context, o webhook.Owner, endpoint string, status webhook.DeliveryStatus, from time.Time,
+		after string, limit int) (page []webhook.Delivery, next string, err error)
 	Resend(ctx context.Context, o webhook.Owner, endpoint, delivery string) (webhook.Delivery, error)
 	ResendFailed(ctx context.Context, o webhook.Owner, endpoint string, since time.Time) (count int, more bool, err error)
 }
@@ -69,8 +69,8 @@ func ListDeliveries(log Deliveries) Endpoint {
 		id, status := c.params["id"], c.query.word("status", string(webhook.Pending), string(webhook.Delivered),
 			string(webhook.Exhausted), string(webhook.Cancelled))
 		return ok(paged(c, "deliveries 1 "+id, filters{Status: status}, func(at cursor) ([]webhook.Delivery, position, error) {
-			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status), time.Time{},
-				at.ID, at.Limit)
+			page, next, err := log.Page(c.Context(), ownerOf(c.caller), id, webhook.DeliveryStatus(at.Status),
+				time.Time{}, at.ID, at.Limit)
 			return page, position{ID: next}, err
 		}, each(DeliveryOf), func(d webhook.Delivery) position { return position{ID: d.Delivery} }))
 	})

@@ -86,8 +86,8 @@ func ListProposals(payments store.Store) Endpoint {
 			}
 		}
 		return ok(paged(c, "proposals 1", sent, func(at cursor) (page []proposal.Proposal, next position, err error) {
-			f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status, By: at.By,
-				Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+			f := store.ProposalFilter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Status: at.Status,
+				By: at.By, Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
 			if at.Key == "" {
 				page, next, err := payments.ListProposals(c.Context(), f)
 				return page, positionOf(next.CreatedAt, next.ID), err

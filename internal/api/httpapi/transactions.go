@@ -48,8 +48,8 @@ func ListTransactions(payments store.Store, assets Assets) Endpoint {
 		}
 		list, err := paged(c, "cursor 1", sent, func(at cursor) ([]payment.Payment, position, error) {
 			f := store.Filter{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
-				Status: payment.Status(at.Status), Reference: at.Reference, Asset: at.Asset, After: at.After, Before: at.Before, Limit: at.Limit,
-				From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
+				Status: payment.Status(at.Status), Reference: at.Reference, Asset: at.Asset, After: at.After,
+				Before: at.Before, Limit: at.Limit, From: store.Position{CreatedAt: at.At, ID: payment.ID(at.ID)}}
 			if at.Key != "" {
 				found, err := underKey(c.Context(), payments, f, at.Key)
 				return found, position{}, err

@@ -31,7 +31,7 @@ func (s *Payments) Acts(ctx context.Context, since time.Time) ([]store.Act, erro
 		r := read(item, &it)
 		parts := append(strings.SplitN(it.SK, "#", 3), "", "")
 		r.require("sk", len(parts) == 5)
-		return decoded(r, store.Act{ID: parts[1], At: r.instant("sk", parts[0]), Who: it.Who, Command: it.Command, Effect: it.Effect,
-			Outcome: store.Outcome(parts[2])}, "an entry of the audit log")
+		return decoded(r, store.Act{ID: parts[1], At: r.instant("sk", parts[0]), Who: it.Who, Command: it.Command,
+			Effect: it.Effect, Outcome: store.Outcome(parts[2])}, "an entry of the audit log")
 	})
 }

@@ -85,8 +85,8 @@ func encodePayment(p payment.Payment) attributes {
 		Metadata: p.Metadata, Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(),
 		Network: p.Network, Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(), TxGas: p.Tx.Gas,
 		TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
-		Guarded: p.Guarded, WalletOf: p.WalletOf, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State), Version: p.Version,
-		CreatedAt: moment(p.CreatedAt),
+		Guarded: p.Guarded, WalletOf: p.WalletOf, GasUnit: uint64(p.Tx.GasUnit), State: string(p.State),
+		Version: p.Version, CreatedAt: moment(p.CreatedAt),
 		UpdatedAt: moment(p.UpdatedAt),
 	}
 	if !p.Tx.L1Fee.IsZero() {
@@ -158,10 +158,10 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	var it paymentItem
 	r := read(item, &it)
 	p := payment.Payment{
-		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key,
-		Fingerprint: it.Fingerprint,
-		To:          r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
-		Guarded: it.Guarded, Proposal: it.Proposal != "", WalletOf: it.WalletOf,
+		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode,
+		IdempotencyKey: it.Key, Fingerprint: it.Fingerprint,
+		To: r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference,
+		Metadata: it.Metadata, Guarded: it.Guarded, Proposal: it.Proposal != "", WalletOf: it.WalletOf,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		BatchContract: optional(r, "batch_contract", it.BatchBy, token.ParseAddress),

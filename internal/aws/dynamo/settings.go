@@ -47,8 +47,8 @@ type settingsItem struct {
 func decodeSettings(table string, item attributes) (v settings.Settings, err error) {
 	var it settingsItem
 	r := read(item, &it)
-	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, At: it.At, Who: it.Who,
-		Why: it.Why}
+	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, At: it.At,
+		Who: it.Who, Why: it.Why}
 	if v, err = decoded(r, v, "the settings"); err != nil && it.Needs <= settings.Code {
 		err = fmt.Errorf("%w: %w", settings.ErrDamaged, err)
 	} else {

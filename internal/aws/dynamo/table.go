@@ -246,8 +246,8 @@ func (t table) apply(ctx context.Context, c change, options ...func(*dynamodb.Op
 		return nil, err
 	}
 	out, err := t.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &t.name, Key: c.key, UpdateExpression: r.do,
-		ConditionExpression: r.when, ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values, ReturnValues: c.returns,
-		ReturnValuesOnConditionCheckFailure: r.failed}, options...)
+		ConditionExpression: r.when, ExpressionAttributeNames: r.names, ExpressionAttributeValues: r.values,
+		ReturnValues: c.returns, ReturnValuesOnConditionCheckFailure: r.failed}, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,8 @@ type endpointItem struct {
 	Version           int64          `dynamodbav:"version"`
 }
 
-var endpointChanging = []string{"url", "event_types", "description", "status", "secret", "previous_secret", "previous_expires_at",
-	"quiet_since", "exhausted", "slow", "retry_at", "enabled_at", "version"}
+var endpointChanging = []string{"url", "event_types", "description", "status", "secret", "previous_secret",
+	"previous_expires_at", "quiet_since", "exhausted", "slow", "retry_at", "enabled_at", "version"}
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	item := encode(endpointItem(e))

@@ -58,7 +58,7 @@ func Dispatchers(env tableenv.Env) *dispatch.Rails {
 // takes no more than half: of the reserved concurrency in BATCH_PLACES, 0 for none.
 func Batches(env tableenv.Env) *dispatch.Rails {
 	d := Dispatchers(env)
-	d.Turns = dispatch.Turnstile{Places: env.Payments(), Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: env.Now,
-		Log: slog.Default()}
+	d.Turns = dispatch.Turnstile{Places: env.Payments(), Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text,
+		Now: env.Now, Log: slog.Default()}
 	return d
 }

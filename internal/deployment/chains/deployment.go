@@ -45,8 +45,8 @@ func (d Deployment) PublicKeys() bool { return d.Mode == "test" && d.Environment
 // Read returns how a stack of a mode pays by a rail. Where a part of it is empty the chain's own value holds, and in
 // live mode the rule finalized.
 func Read(mode string, r settings.Rail) (c stack.Config, err error) {
-	c = stack.Config{Mode: mode, Live: mode == "live" || IsMain(r.ChainID), ChainID: r.ChainID, Token: r.Token, Network: r.Network,
-		BlockTime: r.BlockTime}
+	c = stack.Config{Mode: mode, Live: mode == "live" || IsMain(r.ChainID), ChainID: r.ChainID, Token: r.Token,
+		Network: r.Network, BlockTime: r.BlockTime}
 	if mode == "live" {
 		c.ConfirmationRule = finalized
 	}

@@ -111,8 +111,8 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 		if err != nil || a == nil || a.Block == nil {
 			continue
 		}
-		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount, Data: string(a.Data),
-			Block: uint64(*a.Block), Signed: a.signed(n.config.ChainID)}
+		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount,
+			Data: string(a.Data), Block: uint64(*a.Block), Signed: a.signed(n.config.ChainID)}
 		if a.To != nil {
 			tx.To = token.Address(*a.To)
 		}

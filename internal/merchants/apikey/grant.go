@@ -202,8 +202,8 @@ func (k Key) Public() Public {
 	}
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients, unlessZero(k.Guard),
-			asset, above, token.Text(most), token.Text(daily), token.Text(above)},
+		Permissions{unlessZero(k.Label), k.Scopes.List(), most, daily, unlessZero(k.Daily.Count), recipients,
+			unlessZero(k.Guard), asset, above, token.Text(most), token.Text(daily), token.Text(above)},
 	}
 }
 

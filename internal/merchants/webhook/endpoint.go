@@ -26,8 +26,8 @@ const (
 
 // EventTypes returns every type an endpoint may subscribe to.
 func EventTypes() []string {
-	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated, ProposalCreated,
-		ProposalApproved, ProposalCancelled, ProposalExpired}
+	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated,
+		ProposalCreated, ProposalApproved, ProposalCancelled, ProposalExpired}
 }
 
 // A Status is whether an endpoint gets events.
