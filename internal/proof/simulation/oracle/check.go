@@ -293,12 +293,13 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		}
 		_, blocked := o.Chain.Blocked[p.Wallet]
 		var starved bool   // L1 data became dear; the tables may have forgotten the attempt, the chain has not
-		var seen, out bool // a reorg put coins that the wallet had received behind the payment
+		var seen, out bool // a reorg put coins that the wallet had received, on any branch, behind the payment
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
 			seen = seen || r.Tx == p.Onchain
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 			in, _, _ := chain.ParseTransfer(tx.Data)
-			out = out || r.Succeeded && (seen || r.Block > receipt.Block) && in.To == p.Wallet && o.blocks[r.Tx] < o.blocks[p.Onchain]
+			out = out || r.Succeeded && (seen || r.Block > receipt.Block) && in.To == p.Wallet &&
+				o.Chain.First[r.Tx] < o.Chain.First[p.Onchain]
 		})
 		// A node may have vouched for a batch that its wallet has not approved.
 		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&

@@ -88,7 +88,7 @@ type Oracle struct {
 	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
 	spendings  map[string]*spending     // by actor
 	harmed     bool                     // a wallet was paused
-	blocks     map[chain.Hash]int       // transactions that were ever in a block, numbered from 1
+	blocks     map[chain.Hash]bool      // transactions that were ever in a block
 	proposed   map[payment.ID]time.Time // since tables were lost
 	cancelled  []Order                  // by an answer since then
 	base       uint64                   // the last block that was not rolled back
@@ -142,7 +142,7 @@ func New(c Config) *Oracle {
 		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]time.Time{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
 		progressed: map[token.Address]uint64{},
-		blocks:     map[chain.Hash]int{}, spendings: map[string]*spending{}}
+		blocks:     map[chain.Hash]bool{}, spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }
@@ -339,7 +339,7 @@ func (o *Oracle) mined(tx fakechain.Tx) {
 		o.checkPrice(tx)
 	}
 	h := tx.Sign().Hash
-	o.blocks[h] = cmp.Or(o.blocks[h], len(o.blocks)+1)
+	o.blocks[h] = true
 	if o.stolen[h] {
 		o.taken[nonce{tx.From, tx.Nonce}] = true
 	} else if !o.ours(h) {

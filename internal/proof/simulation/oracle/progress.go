@@ -93,7 +93,7 @@ func (o *Oracle) Progressed(run string, before wallet.Wallet, seen *wallet.Progr
 
 // checkPaid checks that a payment that counts as mined, beside a no-op, was ever in a block itself.
 func (o *Oracle) checkPaid(p payment.Payment) {
-	if p.HasNoop() && !slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { return !a.Noop && o.blocks[a.Hash] > 0 }) && !o.Stolen() {
+	if p.HasNoop() && !slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { return !a.Noop && o.blocks[a.Hash] }) && !o.Stolen() {
 		o.Violate(ProgressHolds, "%s counts as mined, and only its no-op was in a block", p.ID)
 	}
 }
