@@ -12,9 +12,9 @@ import (
 
 // This file decides which of the nodes' answers Remit believes. The second table names each rule.
 //
-// One bad node of three must not decide. So answers are ordered from the safest on, and the last one
-// counts that more than half of the configured nodes support: a node supports every balance up to its
-// own. A silent node is one of the bad. Of n configured nodes, this is the answer that counts:
+// One bad node of three must not decide. So believe sorts the answers, the safest first, and returns the last one that
+// most configured nodes support: a node supports every balance up to its own. A silent node is one of the bad. Of n
+// configured nodes, this answer counts:
 //
 //	n   all answer   1 silent   2 silent   3 silent   4 silent
 //	1   1st
@@ -29,14 +29,14 @@ import (
 //	quantity                                                   safe   belief
 //	what a wallet may spend of each balance                    low    AtLeast, unless Alone
 //	its balances, to diagnose, to show, to limit a fee         low    Account
-//	that it runs low, to refill it, and at which block         -      Seen: enough nodes must show it
+//	whether it runs low, to refill it, and at which block      -      Seen: enough nodes must show it
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
 //	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: all with a view must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
-//	that a list has a recipient                                -      Suffice, or one where no other clears it
-//	that it lacks gas for its bytes                            -      Suffice, unless a node holds them
+//	whether a list has a recipient                             -      Suffice, or one where no other clears it
+//	whether it lacks gas for its pending transactions          -      Suffice, unless a node holds them
 //	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
@@ -49,12 +49,14 @@ func believe[T any](configured int, answers []T, safest func(a, b T) int) T {
 	return sorted[max(0, len(sorted)-configured/2-1)]
 }
 
-// enough reports whether n nodes outnumber the other ones that are not silent; of three or more, it takes two.
+// enough reports whether n nodes outnumber the others that are not silent. Of three or more configured nodes, n must be
+// at least two.
 func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Suffice reports whether this many nodes may stop a wallet: more than half of three or more, any one of one or two.
+// Suffice reports whether this many nodes may stop a wallet: of one or two configured nodes any one, of more it takes
+// more than half.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
 // Alone reports that one node of three or more gave the only answer, which raises no spendable amount and no ceiling.
@@ -87,7 +89,7 @@ func (n Nodes) Mined(views Views) uint64 {
 	return n.count(views, func(v View) uint64 { return v.Mined })
 }
 
-// count returns the highest number that enough nodes reach, but of one or two nodes the highest.
+// count returns the highest number that enough nodes reach; of one or two nodes, any one is enough.
 func (n Nodes) count(views Views, of func(View) uint64) uint64 {
 	all := views.numbers(of)
 	if len(n) <= 2 {
@@ -123,15 +125,15 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if that is more than next, else 0: more means that the
 // tables may be older than the chain, and could pay again. sure means that enough nodes count so many, or that one
-// shows the transaction at next, which it cannot forge. Ahead doubts a node that counts more and shows none, unless
-// silent nodes could make such counts enough: then its count is returned, not sure.
+// shows the transaction at next, which it cannot forge. Ahead doubts a node that counts more and shows no transaction;
+// if the silent nodes could make its count enough, it returns that count, and false.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
 		count = 0
 	}
 	sure = count > 0 && n.Suffice(len(more))
-	open := n.Suffice(len(more) + len(n) - len(views)) // nodes that answered with a lower count may lie
+	open := n.Suffice(len(more) + len(n) - len(views)) // silent nodes may count as many
 	for _, v := range more {
 		if sure {
 			break

@@ -12,8 +12,8 @@ import (
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node's simulation reverted and no other
 // node says that it passes, and ErrUnavailable if no node could simulate it. Of one or two nodes, the first estimate or
 // ErrListed counts. Of three or more, two estimates must be alike, unless the call passes Within its gas; ErrListed
-// needs more than half, or one while no other clears the list: a refusal moves no money. A list is at most as old as
-// its node's chain, and follows decrees by days (docs/decisions/0012-screening.md).
+// needs more than half, or one while no other clears the list: a refusal moves no money. One is enough then: lists
+// follow decrees by days (docs/decisions/0012-screening.md).
 //
 // Estimate queries the next node when one answers badly or takes long. Once it has queried all and could decide, it
 // waits at most share for the others. One revert does not decide: a node that lags may not have seen the wallet's funds
@@ -85,7 +85,7 @@ type estimates struct {
 	within           uint64
 	said             []uint64
 	reverted, listed error
-	refusals, list   int     // nodes that returned either error, and ErrListed
+	refusals, list   int     // nodes with either of these errors; with ErrListed
 	errs             []error // other errors, in the order of the nodes
 }
 

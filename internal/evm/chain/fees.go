@@ -23,8 +23,8 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	return Fees{Tip: tip, Cap: feeCap}.within(limit)
 }
 
-// Market.L1Fee prices a transaction of this size and gas. It is larger than an unsigned transfer with fees of 12
-// bytes and 20 bytes after its call data (169 bytes, EIP-1559), and uses more gas than a transfer may.
+// Market.L1Fee prices a transaction of this size and gas. QuotedSize exceeds the 169 bytes of an unsigned EIP-1559
+// transfer with 12-byte fees and a 20-byte suffix; QuotedGas exceeds the gas limit of any transfer.
 const (
 	QuotedSize = quotedHead + 4 + 32 + 32 + 20
 	QuotedGas  = 300_000

@@ -11,8 +11,8 @@ import (
 
 const (
 	// patience is how long a node may take before another node is queried too, and how much later than others it may
-	// answer a query that is in a hurry. Healthy nodes answer in a fifth of that. share is how much later than enough
-	// others it may answer any other query.
+	// answer a query that is in a hurry. Healthy nodes answer in a fifth of that. share is how long any other query
+	// waits for the other nodes once enough have answered.
 	patience, share = 500 * time.Millisecond, time.Second
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
 	// breaker opens. cooldown is how long it then stays open.

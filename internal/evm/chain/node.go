@@ -103,9 +103,9 @@ type Node interface {
 	// Head returns the end of the node's chain now.
 	Head(ctx context.Context, rule ConfirmationRule) (Head, error)
 
-	// Account reads a wallet's count and balances at the head's block, which the node has given.
-	// All of them belong to that block, even if the node answers a batch's calls in any order. With
-	// the zero Head they are of the latest block, and may be of different ones.
+	// Account reads a wallet's count and balances at the head's block, which the node has given. All of them belong to
+	// that block, even if the node answers a batch's calls in any order. With the zero Head each is of the block that
+	// is the latest when it is read.
 	Account(ctx context.Context, wallet, coin token.Address, head Head) (Account, error)
 
 	// Count returns how many transactions of a wallet are in blocks up to the given one.

@@ -205,7 +205,8 @@ type Mined struct {
 	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is the receipt that most nodes have. Its fee is nil unless all give the same: fees delay nothing.
+// An Agreement is the final receipt with the most nodes behind it. Its fee is nil unless all give the same: fees delay
+// nothing.
 type Agreement struct {
 	Receipt
 	By      Views  // nodes that call its block final and still have that block
@@ -370,8 +371,8 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 }
 
 // all queries every node at once and returns the answers in order. Of three or more, it waits for more than half, and
-// then only share for the others. A node whose circuit breaker is open answers ErrOpen. Once ctx has ended, no node is
-// queried. Errors name the nodes.
+// then at most the duration share for the others. A node whose circuit breaker is open answers ErrOpen. Once ctx has
+// ended, no node is queried. Errors name the nodes.
 func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	wanted := len(nodes)
 	if wanted > 2 {
@@ -384,8 +385,8 @@ func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T,
 // patience for the others: of three or more, the fastest must not decide alone.
 func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
 
-// gather is all with other bounds: once wanted nodes have answered well, it waits only wait for the others. Their error
-// is then errLate, and their answers are dropped.
+// gather is all with other bounds: once wanted nodes have answered well, it waits at most the duration wait for the
+// others. Their error is then errLate, and their answers are dropped.
 func gather[T any](ctx context.Context, nodes Nodes, wanted int, wait time.Duration, ask func(i int, node Node) (T, error)) ([]T,
 	[]error) {
 	type answer struct {

@@ -27,8 +27,8 @@ func (r Receipt) String() string {
 	return fmt.Sprintf("status %d, %d logs, %d gas, block %d %s", status, len(r.Logs), r.GasUsed, r.Block, r.BlockHash)
 }
 
-// same reports whether two receipts agree. Repeated logs count once, and the logs' indices do not
-// matter: nodes may count differently. An unknown use of gas decides nothing.
+// same reports whether two receipts agree. A log that a receipt repeats under one index counts once; otherwise indices
+// do not matter, as nodes may count differently. An unknown use of gas decides nothing.
 func (r Receipt) same(o Receipt) bool {
 	others := o.distinct()
 	for _, l := range r.distinct() {
@@ -69,7 +69,7 @@ var transferTopic = Hash{
 	0x95, 0x2b, 0xa7, 0xf1, 0x63, 0xc4, 0xa1, 0x16, 0x28, 0xf5, 0x5a, 0x4d, 0xf5, 0x23, 0xb3, 0xef,
 }
 
-// A Transfer is a token transfer that a payment promises.
+// A Transfer is a token transfer that a payment promises or a log records.
 type Transfer struct {
 	Contract token.Address
 	From, To token.Address

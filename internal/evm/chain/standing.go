@@ -18,9 +18,9 @@ func (h Heads) Most(nodes int) bool { return h.Enough(nodes, 0) }
 // Enough is Most without the silent nodes; of three or more configured nodes it needs at least two.
 func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes), silent) }
 
-// Standing queries the nodes that gave their heads for a block that was final. Newest is the newest block that more
-// than half of the configured nodes call final on top of that block, or the block itself. For the zero Block, Standing
-// only finds Newest.
+// Standing asks every node that gave its head whether it has a block that was final. Newest is the newest block that
+// more than half of the configured nodes call final on top of that block, or the block itself. For the zero Block,
+// Standing only finds Newest.
 func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	s, next := Standing{Newest: of}, of.Number
 	views := h.answered()

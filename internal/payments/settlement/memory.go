@@ -42,8 +42,8 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 }
 
 // reread replaces the remembered pending transactions by the stored ones if the final block has moved, if the nodes may
-// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that the pass has
-// read itself: it read them before the heads.
+// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that this pass
+// read: it read them before it queried the accounts.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil

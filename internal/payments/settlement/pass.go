@@ -15,13 +15,13 @@ import (
 )
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
-// remember, then the nodes. So it sees a reservation or a pending transaction for each nonce given out, and a pending
-// transaction for each nonce that a node counts. Heads older than the tables only lower a count.
+// remember, then the nodes. So each nonce that is given out and not settled has a reservation or a pending transaction,
+// and one that a node counts has the latter. Heads may be older than the tables: then the node counts fewer.
 type pass struct {
 	*round
 	registered wallet.Registration
 	wallet     wallet.Wallet
-	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
+	pendingTxs []wallet.PendingTx // in nonce order; then the ones that this pass stored
 	bumps      load               // the additional gas that this pass's bumps tie up
 	stale      bool               // a bump may be stored that pendingTxs lack
 	below      uint64             // the run remembers pending transactions below it
@@ -120,13 +120,13 @@ func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 		p.registered.Opened = false
 		return wallet.Wallet{ID: p.registered.ID}, nil
 	}
-	p.registered.Opened = p.registered.Opened || err == nil // a torn copy
+	p.registered.Opened = p.registered.Opened || err == nil // a torn copy may have the record alone
 	return w, err
 }
 
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
 
-// far is how far behind the newest block the final block must be for one check a minute to be enough.
+// far is the lag of the final block above which one check a minute is enough.
 const far = 5 * time.Minute
 
 // rests reports whether all of the wallet's transactions are mined and only wait for a final block that is far behind.
@@ -186,11 +186,11 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead pauses every wallet, until an operator resumes it, if this wallet has mined transactions at nonces that
-// the tables never gave out. Either another program uses its key, or the tables were restored and could pay again from
-// any wallet. No wallet is paused for no-ops of a lost recovery, or for a count that too few nodes support. chainAhead
-// reports true if the wallet must wait for the next round. It raises next_nonce last: after a crash before that, the
-// next run does everything again.
+// If this wallet has mined nonces that the tables never gave out, chainAhead pauses every wallet until an operator
+// resumes it. Either another program uses its key, or the tables were restored and could pay again from any wallet. No
+// wallet is paused for no-ops of a lost recovery, or for a count that too few nodes support. chainAhead reports true if
+// the wallet must wait for the next round. It raises next_nonce last: after a crash before that, the next run does
+// everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	fresh := p.wallet
@@ -216,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes check it until then
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: a wallet that is not open is compared first
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}
@@ -302,9 +302,9 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 	return true, nil
 }
 
-// fillGaps stores a no-op for each nonce from first to below that is not final. A reorg can remove the transaction
-// there, and a nonce without an owner holds up every later payment. If the wallet's key is gone, fillGaps fails until
-// all are final.
+// fillGaps stores a no-op at each nonce in [first, below) that is not final. A reorg can remove the transaction there,
+// and a nonce without an owner holds up every later payment. If the wallet's key is gone, fillGaps fails until all are
+// final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
 	if err == nil && !p.steady(ctx) {

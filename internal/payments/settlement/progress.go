@@ -17,8 +17,8 @@ import (
 
 // countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
 // count. Later writes of the round store the count: after a crash in between, the next run publishes the same events
-// again. If publishing fails, the count stops at that nonce. While too few nodes answer, the last count stays. The
-// count never passes a payment that the pass does not know.
+// again. If publishing fails, the count stops at that nonce; with a no-op, only Paid lacks it. While too few nodes
+// answer, the last count stays. The count never passes a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined
@@ -79,7 +79,7 @@ func (p *pass) count(ctx context.Context, tx wallet.PendingTx, last wallet.Progr
 	return p.publishMined(ctx, tx.Merchant, tx.Payment, tx.HasNoop)
 }
 
-// paid reports whether as many nodes as a confirmation needs have a receipt of an attempt that pays. tx has a no-op.
+// paid reports whether enough nodes have a receipt of a paying attempt of tx, whose nonce also has a no-op.
 func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	stored, err := p.Store.Payment(ctx, tx.Payment)
 	return err == nil && slices.ContainsFunc(stored.Attempts, func(a payment.Attempt) bool {
@@ -88,9 +88,8 @@ func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Min
 }
 
 // publishMined publishes payment.mined if a webhook of the merchant names it, and reports whether the payment counts as
-// mined. It first stores the event's time, unless one is stored, so that all runs publish the same bytes. paid means
-// that an attempt that pays is mined. Otherwise a payment that got a no-op after the pass read it does not count: the
-// no-op may be the mined attempt.
+// mined. It first stores the event's time, unless one is stored, so that all runs publish the same bytes. If paid is
+// false, a payment that got a no-op since the pass read it does not count: the no-op may be the mined attempt.
 func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return true, nil

@@ -16,10 +16,8 @@ import (
 
 // A Wiring makes a rail's settler.
 type Wiring struct {
-	// Config returns a rail's configuration.
 	Config func(store.Rail) (stack.Config, error)
-	// Nodes returns the nodes of a rail's chain.
-	Nodes func(stack.Config) chain.Provider
+	Nodes  func(stack.Config) chain.Provider
 	// Refiller returns a rail's Refiller; nil: there are no refills.
 	Refiller func(context.Context, token.Coin) (Refiller, error)
 }
@@ -33,7 +31,7 @@ type Rails struct {
 	settlers map[token.Coin]*Settler
 }
 
-// NewRails returns rails without calling any port. It replaces the Nodes and the Refiller of parts.
+// NewRails returns rails without calling any port. A rail's settler has its Nodes and Refiller from wiring.
 func NewRails(wiring Wiring, parts Parts) *Rails {
 	return &Rails{Parts: parts, Wiring: wiring, settlers: map[token.Coin]*Settler{}}
 }
@@ -59,7 +57,7 @@ func (r *Rails) Refill(ctx context.Context) ([]Account, error) {
 
 func (r *Rails) each(ctx context.Context, do func(*Settler) (Report, error)) ([]Account, error) {
 	var chains []uint64
-	if r.Chains != nil { // read before the rails: remit rails add stores a rail before its nodes
+	if r.Chains != nil { // read before the rails: an operator's command stores a rail first, then its nodes
 		chains, _ = r.Chains(ctx)
 	}
 	rules, err := r.Store.Rules(ctx)

@@ -14,15 +14,15 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// reconcileTries is how often a round tries to reconcile a wallet while handlers reserve its nonces. All but the first
-// try take some milliseconds: at 25 payments a second, fewer than one round in a hundred leaves the wallet to the next.
+// reconcileTries is how often a round tries to reconcile a wallet while handlers reserve its nonces. Each further try
+// takes milliseconds: at 25 payments a second, less than one round in a hundred uses up all tries.
 const reconcileTries = 6
 
-// reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up),
-// each merchant's nonces and the progress, and moves the ceiling. The write succeeds only if no
-// nonce was reserved or returned since the wallet was read, so that every amount counts once. A crash leaves spendable
-// amounts that are too low, counts that are too high, or the old ceiling, until the next round.
-// While the sum of tied-up amounts is uncertain, reconcile stores nothing.
+// reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up), each merchant's
+// nonces and the progress, and moves the ceiling. The write succeeds only if no nonce was reserved or returned since
+// the wallet was read, so that every amount counts once. A crash leaves spendable amounts that are too low, counts that
+// are too high, or the old ceiling, until the next round. While the sum of tied-up amounts is uncertain, it stores no
+// amounts, counts or progress.
 func (p *pass) reconcile(ctx context.Context) error {
 	mined := p.Nodes.Mined(p.views)
 	ceilingErr := p.moveCeiling(ctx, mined)
@@ -74,7 +74,7 @@ type conclusion struct {
 	err       error // some tied-up amounts are not known
 }
 
-// conclude returns each node's conclusion. held is tied up at the count that Nodes.Mined believes.
+// conclude returns each node's conclusion. held is the load above the count that Nodes.Mined returns.
 func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 	mined, all := p.Nodes.Mined(p.views), make([]conclusion, len(p.views))
 	for i, v := range p.views {

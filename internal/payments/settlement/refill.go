@@ -59,10 +59,10 @@ func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
 	return report, err
 }
 
-// refill requests each asset of which enough nodes leave the wallet less than its low mark. It counts unknown tied-up
-// amounts as zero: a late refill is better than a needless one. It skips a wallet that is paused for another reason
-// than lack of gas, and one with more transactions on the chain than in the tables: somebody else may have its key. A
-// merchant's own wallet gets gas, but no coins.
+// refill requests an asset if enough nodes put the wallet's spendable amount below the low mark. It counts unknown
+// tied-up amounts as zero: a late refill is better than a needless one. It skips a wallet that is paused for another
+// reason than lack of gas, and one with more transactions on the chain than in the tables: somebody else may have its
+// key. A merchant's own wallet gets gas, but no coins.
 func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
 	mined := p.Nodes.Mined(p.views)

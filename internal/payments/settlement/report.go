@@ -80,7 +80,8 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next adds a later round: counters add up, gauges are replaced, balances of skipped wallets stay.
+// next adds a later round: it adds counters, replaces gauges, and keeps skipped wallets' balances. Oldest keeps its
+// maximum.
 func (r *Report) next(round Report) {
 	r.Busy, r.Resting, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, 0, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle

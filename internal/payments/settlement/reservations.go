@@ -54,7 +54,7 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 }
 
 // useNonce returns the pending transaction of a reserved nonce, and stores it unless one is stored. It returns nil if
-// another process was faster: the next round finds that process's transaction.
+// the nonce must wait for the next round, as after another process was faster.
 func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	if i := p.pending(nonce); i >= 0 {
 		return &p.pendingTxs[i], nil
@@ -71,7 +71,7 @@ func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wall
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
 		return p.orphan(ctx, id, nonce) // another wallet pays it
-	case stored.State == payment.Proposed, stored.State.UsedUp(): // its release was refused meanwhile
+	case stored.State == payment.Proposed, stored.State.UsedUp(): // it went back to its proposal, or has ended
 		return p.orphan(ctx, id, nonce)
 	case stored.State == payment.Prepared && (p.wallet.Suspect() || p.uncompared()):
 		return nil, nil // it may have been paid since the tables were copied

@@ -26,8 +26,8 @@ var (
 // stolen key it ignores suspicion, pending no-ops and counts: the thief may go on sending. A wallet that was never used
 // gets a record.
 //
-// The write succeeds only if no nonce was reserved and the pause did not change since Retire read the wallet. A process
-// that still takes the wallet for active then gets no reservation, and a recovery that has paused it goes first. After
+// The write succeeds only if no nonce was reserved and the pause did not change since Retire read the wallet. So a
+// process that still takes the wallet for active reserves nothing, and a recovery that has paused it can finish. After
 // a crash or a lost answer, call Retire again.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)

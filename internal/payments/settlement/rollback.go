@@ -20,11 +20,11 @@ const absentFor = 10 * time.Minute
 type standing int
 
 const (
-	kept     standing = iota // most nodes have it, or none is known
+	kept     standing = iota // most nodes have it, or no final block is known
 	answered                 // enough nodes that are not silent have it: only moved amounts are confirmed
 	doubtful                 // some have it: no payment ends
 	absent                   // no node is known to have it: the nodes may serve another chain
-	gone                     // enough have another block instead, or none has had it for long: the chain is behind
+	gone                     // enough have another block, or for absentFor none had it: the chain is behind
 )
 
 // A finality is a round's comparison of the nodes with the newest known final block.
@@ -169,7 +169,7 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 			if before != nil {
 				before()
 			}
-			Sleep(ctx, time.Microsecond) // lets callers that one answer wakes share the next check
+			Sleep(ctx, time.Microsecond) // one answer may wake several callers: they share the next check
 			c.mu.Lock()
 			c.running, c.next = c.next, nil
 			c.mu.Unlock()
@@ -182,8 +182,8 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 }
 
 // Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs. It
-// resumes the wallets whose nonces all have an owner there; the others stay paused. Accept may be repeated. After
-// ErrChanged it must be: a run wrote at the same time.
+// resumes the wallets whose nonces all have an owner there; the others stay paused. If a run wrote at the same time, it
+// returns ErrChanged: call it again.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.Coin())
 	if err == nil {

@@ -25,7 +25,7 @@ type round struct {
 	checks      checks[secondLook] // of lookAgain
 	patient     bool               // it waits for slow nodes
 	held        atomic.Bool        // the tables may lack payments of the rail
-	dissent     atomic.Bool        // a node alone contradicts a receipt
+	dissent     atomic.Bool        // a node contradicts a receipt that enough others have
 	since       time.Time          // the tables may lack attempts made earlier
 
 	suspecting sync.Once
@@ -90,7 +90,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
-	r.patient = r.patient && shared.dissent.Load() // the next round decides, by the same nodes
+	r.patient = r.patient && shared.dissent.Load() // a dispute must last for two rounds with the same nodes
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {
@@ -106,7 +106,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 }
 
 // uncompared reports whether the tables may lack payments: no run has compared every wallet with the chain since they
-// were new or restored, or another rail is lost or not cleared. A payment's key may have paid there.
+// were new or restored, or another rail is lost or not cleared. An Idempotency-Key may have paid on that rail.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
 		return yet

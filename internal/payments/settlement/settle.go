@@ -34,8 +34,8 @@ func (p *pass) settle(ctx context.Context) error {
 	return errors.Join(err, unpublished)
 }
 
-// stands removes nodes that have taken back a final block from the agreements. It reports false if too few nodes still
-// have the known final block.
+// stands removes from the agreements every node that has taken back a final block. It reports false if too few nodes
+// still have the known final block.
 func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts chain.Mined) bool {
 	look := p.lookAgain(ctx)
 	for h, a := range receipts.Agreed {
@@ -161,7 +161,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err // an attempt stored after the pass read
 	}
 	if s.Noop() {
-		// The nonce is used up: most likely a slow run stored this no-op after another had settled one.
+		// The nonce is used up: most likely a slow run stored this no-op after another run had settled the nonce.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
@@ -177,10 +177,10 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt reports whether the transaction that used a payment's nonce is an attempt that restored tables have lost,
-// or may be one because no node gives it. It stores the attempt for the next round. A lost bump makes the payment's
-// call. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment is older than the series
-// of runs. A payment that a torn copy has as unsigned is left to recovery.
+// lostAttempt reports whether restored tables may lack the attempt that used a payment's nonce, also if no node gives
+// that transaction. It stores the attempt for the next round. A transaction with the payment's call is a lost bump. A
+// no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment is older than the series of
+// runs. If a torn copy lacks all attempts, recovery decides.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy

@@ -84,7 +84,7 @@ type Settler struct {
 	undecided atomic.Bool
 }
 
-// New returns a settler.
+// New returns a settler, with defaults for ReservationAge, BumpAfter and Wait if they are zero.
 func New(config stack.Config, parts Parts) *Settler {
 	config.ReservationAge = cmp.Or(config.ReservationAge, ReservationAge)
 	config.BumpAfter = cmp.Or(config.BumpAfter, BumpAfter)
@@ -126,7 +126,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 	}()
 	if all, _ := s.stored(ctx); len(all.Rails) > 1 && s.know(ctx, run) == nil {
-		s.storeComparison(ctx, run) // at once: processes of other rails read when it began
+		s.storeComparison(ctx, run) // at once: processes of other rails read when this run began
 	}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
 		if errors.Is(err, chain.ErrNoNodes) && s.unused(ctx) {
@@ -191,14 +191,14 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	return nil
 }
 
-// strange reports whether the chain had nodes when it had no rail, and was not recovered since: the tables may lack its
-// payments, and the wallets that made them.
+// strange reports whether the chain once had nodes and no rail, and was not recovered since, or that this is unknown.
+// The tables may then lack payments, and the wallets that made them.
 func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
 	return err != nil || !mark.Ran.IsZero()
 }
 
-// unused reports that no wallet has paid yet.
+// unused reports that no wallet is open yet.
 func (s *Settler) unused(ctx context.Context) bool {
 	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	return err == nil && !slices.ContainsFunc(wallets, func(w wallet.Registration) bool { return w.Opened })

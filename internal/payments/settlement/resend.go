@@ -70,8 +70,9 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends one node these transactions, in nonce order, until the node calls the wallet out of gas or a block's
-// time is over. It skips transactions younger than a block: a handler may still be sending them.
+// resend sends one node these transactions in nonce order, until the node calls the wallet out of gas, resends are
+// sent, a block time has passed, or the run's time ends. It skips transactions younger than a block: a handler may
+// still be sending them.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
@@ -209,12 +210,12 @@ type bump struct {
 	same   error        // why priced found none
 }
 
-// store signs and stores the next attempt. It estimates the gas limit again. If all nodes call the limit too low, it
+// store signs and stores the next attempt. It estimates the gas limit again. If enough nodes call the limit too low, it
 // raises the limit even if the fees are at FeeLimit.
 //
 // If every node refuses the bytes for good, or calls their gas too low for a transfer that the token now refuses, the
-// next attempt and all later ones are no-ops: later nonces would wait for ever. A node that gives another answer, or
-// none, may hold the bytes.
+// next attempt and all later ones are no-ops. Otherwise later nonces would wait for ever. Every node must refuse: one
+// that gives another answer, or none, may hold the bytes.
 func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 	switch {
 	case len(b.tx.Hashes) >= store.MaxAttempts:
@@ -283,9 +284,9 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	return store.PendingTxOf(bumped), b.Store.AddAttempt(ctx, bumped)
 }
 
-// promise takes what next ties up beyond the last attempt from the wallet's record, unless nonces were reserved since
-// the pass read it: where the token is the gas, a payment whose coins paid for a bump would revert. A crash after it
-// leaves the record too low until the next round.
+// Where the token pays gas, promise subtracts next's extra cost from the wallet's stored balance. It fails if a nonce
+// was reserved since the pass read the wallet: that payment may need the coins, and would revert. A crash after it
+// leaves the balance too low until the next round.
 func (b *bump) promise(ctx context.Context, next wallet.PendingTx) error {
 	extra := next.Amount.Sub(b.tx.Amount)
 	if b.GasUnit == 0 || extra.IsZero() {
