@@ -23,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/recipient"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -37,7 +38,6 @@ type Stores struct {
 	Webhooks webhook.Store
 	Keys     interface {
 		apikey.Store
-		apikey.Finder
 		recipient.Store
 	}
 	Damage Damage
@@ -67,30 +67,31 @@ type Pair struct {
 // -rapid.checks=700 -rapid.steps=25 are 105,000 operations, as many in each of six worlds.
 func Alike(t *testing.T, open func(ctx context.Context) Pair) {
 	for _, world := range []struct {
-		name    string
-		actions func(*run) (actions map[string]func(), whole func() []call)
-		drawn   string // actions, each as often as it is named
+		name  string
+		whole func(*run) []call // the reads of everything, after which it damages some of it
+		drawn string            // actions, each as often as it is named
 	}{
-		{"payments", payments, "advance advance advance advance adopt adopt create commit attempt end change change no-op release look look " +
-			"reserve wallet"},
-		{"proposals", payments, "propose propose amend amend amend advance advance change create look"},
-		{"wallets", payments, "reserve reserve reserve return return return release wallet wallet register register register"},
-		{"settings", limits, "set set deny compare charge charge charge act place"},
-		{"webhooks", webhooks, "endpoint endpoint delivery delivery delivery delivery look"},
-		{"keys", apiKeys, "key key terms entry"},
+		{"payments", (*run).ledger, "advance advance advance advance adopt adopt create commit attempt end change change no-op " +
+			"release look look reserve wallet"},
+		{"proposals", (*run).ledger, "propose propose amend amend amend advance advance change create look"},
+		{"wallets", (*run).ledger, "reserve reserve reserve return return return release wallet wallet register register register"},
+		{"settings", (*run).limits, "set set deny compare charge charge charge act place"},
+		{"webhooks", (*run).webhooks, "endpoint endpoint delivery delivery delivery delivery find"},
+		{"keys", (*run).apiKeys, "key key terms entry"},
 	} {
 		t.Run(world.name, func(t *testing.T) {
 			made := map[string]int{}
 			rapid.Check(t, func(t *rapid.T) {
-				r := &run{T: t, Pair: open(context.Background()), made: made}
+				r := &run{T: t, Pair: open(ctx), made: made, read: map[payment.ID][]proposal.Proposal{},
+					wallets: map[wallet.ID][]wallet.Wallet{}, now: noon}
 				defer r.Close()
-				actions, whole := world.actions(r)
-				repeated := map[string]func(*rapid.T){}
+				r.opens()
+				actions, repeated := r.actions(), map[string]func(*rapid.T){}
 				for i, name := range strings.Fields(world.drawn) {
 					repeated[fmt.Sprint(name, i)] = func(*rapid.T) { actions[name]() }
 				}
 				t.Repeat(repeated)
-				r.same(whole()...)
+				r.same(world.whole(r)...)
 			})
 			for _, of := range slices.Sorted(maps.Keys(made)) {
 				t.Logf("%-40s %6d", of, made[of])
@@ -99,26 +100,70 @@ func Alike(t *testing.T, open func(ctx context.Context) Pair) {
 	}
 }
 
-// A run is a random sequence of operations on a new pair of stores.
+// A run is a random sequence of operations on a new pair of stores. It draws their arguments from the state in memory
+// and, as other processes would, from older states.
 type run struct {
 	*rapid.T
 	Pair
-	made map[string]int // operations by the class of their answer
+	made    map[string]int                     // operations by the class of their answer
+	read    map[payment.ID][]proposal.Proposal // as they were read so far
+	wallets map[wallet.ID][]wallet.Wallet      // as they were read so far
+	tip     uint64                             // of the newest draft: none has another's revision
+	now     time.Time                          // of the places
 }
 
-// A call is one call of a store.
+// actions are all operations.
+func (r *run) actions() map[string]func() {
+	return map[string]func(){
+		"advance": func() { r.step(r.aDraft()) }, "adopt": r.adopts, "create": r.creates, "return": r.returns,
+		"reserve": func() { r.reserve(r.payment(), r.id()) }, "commit": func() { r.commits(r.payment()) },
+		"attempt": func() { r.bumps(r.payment()) }, "end": func() { r.ends(r.payment()) }, "no-op": r.noops,
+		"release": r.releases, "change": r.changes, "wallet": r.wallet, "register": r.registers,
+		"propose": r.proposes, "amend": r.amends, "look": r.looks,
+		"set": r.sets, "deny": r.denies, "compare": r.compares, "charge": r.charges, "act": r.acts, "place": r.places,
+		"endpoint": r.endpoints, "delivery": r.deliveries, "find": r.finds,
+		"key": r.keys, "terms": r.terms, "entry": r.entries,
+	}
+}
+
+// A call is one call of a method of a port, as Payments.Create, with its arguments behind the context.
 type call struct {
-	name string
-	of   func(Stores) answer
-	lags bool // its answer may lag behind writes
+	method string
+	args   []any
+	of     func(Stores) answer // makes the call, where it is more than that
+	lags   bool                // its answer may lag behind writes
+	beside bool                // its other results count beside an error too
 	// It may be two writes one after the other, the second of which is not made if the answer to the first is lost.
 	twofold bool
 }
 
-// An answer is the result of a call. The values count unless the error is of no class.
+func calls(method string, args ...any) call { return call{method: method, args: args} }
+
+func (c call) String() string { return fmt.Sprintf("%s %.500s", c.method, fmt.Sprintf("%+v", c.args)) }
+
+// An answer is the results of a call: the class of its error, and the others where they count.
 type answer struct {
 	class  string
 	values []any
+}
+
+func (c call) make(s Stores) answer {
+	if c.of != nil {
+		return c.of(s)
+	}
+	in, values := []reflect.Value{reflect.ValueOf(ctx)}, []any{}
+	for _, arg := range c.args {
+		in = append(in, reflect.ValueOf(arg))
+	}
+	port, method, _ := strings.Cut(c.method, ".")
+	for _, out := range reflect.ValueOf(s).FieldByName(port).MethodByName(method).Call(in) {
+		values = append(values, out.Interface())
+	}
+	err, _ := values[len(values)-1].(error)
+	if values = values[:len(values)-1]; c.beside {
+		return answer{class(err), values}
+	}
+	return got(err, values...)
 }
 
 const unknown = "unknown outcome"
@@ -130,7 +175,6 @@ var sentinels = []error{
 	wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, settings.ErrFixed, settings.ErrMissing, settings.ErrDamaged, settings.ErrNewer,
 	webhook.ErrLimit, webhook.ErrNotFound, webhook.ErrConflict, webhook.ErrDeliveryNotFound, webhook.ErrTooLarge,
 	apikey.ErrNotFound, apikey.ErrLimit, apikey.ErrExists, apikey.ErrTerms, apikey.ErrAssetTerms, recipient.ErrNotFound,
-	errOthers,
 }
 
 // class returns the sentinels that err is, "" for no error, unknown for any other.
@@ -150,9 +194,7 @@ func class(err error) string {
 	return strings.Join(of, " and ")
 }
 
-// done is the answer of a call that returns nothing but an error, and got of one whose values count without an error.
-func done(err error) answer { return answer{class: class(err)} }
-
+// got is the answer of a call whose values count without an error.
 func got(err error, values ...any) answer {
 	if err != nil {
 		values = nil
@@ -160,31 +202,20 @@ func got(err error, values ...any) answer {
 	return answer{class(err), values}
 }
 
-// view is the call of a read, and pages one that follows a list through its pages.
-func view[V any](name string, read func(Stores) (V, error)) call {
-	return call{name: name, of: func(s Stores) answer {
-		v, err := read(s)
-		return got(err, v)
-	}}
-}
-
-func pages[V any](name string, limit int, read func(Stores, store.Position) ([]V, store.Position, error)) call {
-	return call{name: name, lags: true, of: func(s Stores) answer {
-		all, from, err := []V{}, store.Position{}, error(nil)
+// pages follows a list through its pages, each from a position.
+func pages[V any](c call, limit int, from *store.Position, read func(Stores) ([]V, store.Position, error)) call {
+	c.lags, c.of = true, func(s Stores) answer {
+		all, err := []V{}, error(nil)
 		for more := true; more && err == nil; more = !from.IsZero() {
 			var page []V
-			if page, from, err = read(s, from); len(page) > limit && limit > 0 || len(page) > 100 {
+			if page, *from, err = read(s); len(page) > limit && limit > 0 || len(page) > 100 {
 				return answer{class: fmt.Sprintf("a page of %d", len(page))}
 			}
 			all = append(all, page...)
 		}
 		return got(err, all)
-	}}
-}
-
-// write makes an operation that answers with an error alone.
-func (r *run) write(name string, of func(Stores) error, views ...call) {
-	r.do(call{name: name, of: func(s Stores) answer { return done(of(s)) }}, views...)
+	}
+	return c
 }
 
 // do makes an operation on both stores and compares its answers, and those of views. The database's answer may be lost
@@ -193,10 +224,10 @@ func (r *run) do(c call, views ...call) {
 	fate := pick(r, "fate", "", "", "", "", "repeated", "lost once", "lost")
 	lost := map[string]int{"lost once": 1, "lost": 1000}[fate]
 	r.Lose(lost)
-	there := c.of(r.Database)
+	there := c.make(r.Database)
 	r.Lose(0)
-	r.made[c.name[:strings.IndexAny(c.name+" ", " ")]+": "+there.class]++
-	r.Logf("%s: %q %s", c.name, there.class, fate)
+	r.made[c.method+": "+there.class]++
+	r.Logf("%v: %q %s", c, there.class, fate)
 	diff := "not compared"
 	if lost > 0 && c.twofold && there.class == unknown {
 		diff = r.differs(views...)
@@ -205,9 +236,9 @@ func (r *run) do(c call, views ...call) {
 		if diff == "" {
 			break
 		}
-		here := c.of(r.Memory)
+		here := c.make(r.Memory)
 		if diff = r.differs(views...); diff == "" && (lost == 0 || there.class != unknown) {
-			diff = compare(c.name, here, there)
+			diff = compare(c, here, there)
 		}
 	}
 	if diff != "" {
@@ -227,7 +258,7 @@ func (r *run) same(calls ...call) {
 func (p Pair) differs(calls ...call) (diff string) {
 	for _, c := range calls {
 		for range 50 {
-			if diff = compare(c.name, c.of(p.Memory), c.of(p.Database)); diff == "" || !c.lags {
+			if diff = compare(c, c.make(p.Memory), c.make(p.Database)); diff == "" || !c.lags {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -239,16 +270,16 @@ func (p Pair) differs(calls ...call) (diff string) {
 	return ""
 }
 
-func compare(name string, memory, database answer) string {
+func compare(c call, memory, database answer) string {
 	if memory.class != database.class {
-		return fmt.Sprintf("%s: %q in memory, %q of the database", name, memory.class, database.class)
+		return fmt.Sprintf("%v: %q in memory, %q of the database", c, memory.class, database.class)
 	}
 	if reflect.DeepEqual(memory.values, database.values) { // ten times as quick as a diff of nothing
 		return ""
 	}
 	if diff := cmp.Diff(memory.values, database.values, byEquality, wholeBytes, sameErrors, sameDamage, bare,
 		cmpopts.EquateEmpty()); diff != "" {
-		return fmt.Sprintf("%s (-memory +database):\n%s", name, diff)
+		return fmt.Sprintf("%v (-memory +database):\n%s", c, diff)
 	}
 	return ""
 }
@@ -279,10 +310,13 @@ func pick[V any](r *run, label string, from ...V) V {
 	return from[rapid.IntRange(0, len(from)-1).Draw(r.T, label)]
 }
 
-// often returns v, and seldom, in one of n draws, another value.
+// often returns v, and seldom another value.
 func often[V any](r *run, n int, v V, other func() V) V {
-	if rapid.IntRange(0, n-1).Draw(r.T, "odd") < n-1 {
-		return v
+	if r.seldom(n) {
+		return other()
 	}
-	return other()
+	return v
 }
+
+// seldom is true in one of n draws.
+func (r *run) seldom(n int) bool { return rapid.IntRange(0, n-1).Draw(r.T, "odd") == n-1 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -17,15 +19,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
-
-// A ledger makes operations of store.Store on a few payments and wallets. It draws their arguments from the state in
-// memory and, as other processes would, from older states.
-type ledger struct {
-	*run
-	read    map[payment.ID][]proposal.Proposal // as they were read so far
-	wallets map[wallet.ID][]wallet.Wallet      // as they were read so far
-	tip     uint64                             // of the newest draft: none has another's revision
-}
 
 var (
 	// longest is the name of a merchant, and owners have wallets of their own or are all others.
@@ -41,43 +34,29 @@ var (
 // keys of payments; the payment of one has no request.
 const keys, without = 6, 4
 
-func payments(r *run) (map[string]func(), func() []call) {
-	l := &ledger{run: r, read: map[payment.ID][]proposal.Proposal{}, wallets: map[wallet.ID][]wallet.Wallet{}}
+// opens makes the first two wallets, one of them a merchant's.
+func (r *run) opens() {
 	for i, id := range ids[:2] {
-		at := wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active,
-			wallet.Assigned}[i], Key: "a key", Merchant: owners[i], Since: noon}
-		w := wallet.Wallet{ID: id, Merchant: owners[i], Ceiling: 5, Balance: token.Units(1000), Gas: token.Units(1000)}
-		for _, s := range []Stores{r.Memory, r.Database} {
-			if err := errors.Join(s.Payments.Register(ctx, at), s.Payments.Open(ctx, w, usdc.Contract)); err != nil {
-				r.Fatal(err)
-			}
-		}
+		r.same(calls("Payments.Register", wallet.Registration{ID: id, Token: usdc.Contract, State: []wallet.State{wallet.Active,
+			wallet.Assigned}[i], Key: "a key", Merchant: owners[i], Since: noon}))
+		r.same(calls("Payments.Open", wallet.Wallet{ID: id, Merchant: owners[i], Ceiling: 5, Balance: token.Units(1000),
+			Gas: token.Units(1000)}, usdc.Contract))
 	}
-	return map[string]func(){
-		"advance": l.advance, "adopt": l.adopts, "create": l.creates, "reserve": func() { l.reserve(l.payment(), l.id()) },
-		"return": l.returns, "release": l.releases, "change": l.changes, "commit": func() { l.commits(l.payment()) },
-		"attempt": func() { l.bumps(l.payment()) }, "end": func() { l.ends(l.payment()) }, "no-op": l.noops, "wallet": l.wallet,
-		"register": l.registers, "propose": l.proposes, "amend": l.amends, "look": l.looks,
-	}, l.whole
 }
 
-// whole returns the reads of everything, and damages some of it.
-func (l *ledger) whole() (all []call) {
+func (r *run) ledger() (all []call) {
 	for k := range keys {
-		all = append(all, paymentOf(l.draft(k, token.Units(1), noon).ID))
+		all = append(all, paymentOf(r.draft(k, token.Units(1), noon).ID)...)
 	}
 	for _, id := range ids {
-		all = append(all, walletOf(id), txsOf(id, 0))
+		all = append(append(all, walletOf(id)), txsOf(id, 0)...)
 	}
-	for _, c := range coins {
-		all = append(all, registryOf(c))
-	}
-	m := pick(l.run, "merchant", owners...)
-	all = append(all, listOf(store.Filter{Merchant: m, Mode: "test", Limit: 2}),
-		proposalsOf(store.ProposalFilter{Merchant: m, Mode: "test", Limit: 1}))
-	all = append(all, guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
-	l.same(all...)
-	l.damages()
+	m := pick(r, "merchant", owners...)
+	all = append(all, registryOf(coins[0]), registryOf(coins[1]), listOf(store.Filter{Merchant: m, Mode: "test", Limit: 2}),
+		proposalsOf(store.ProposalFilter{Merchant: m, Mode: "test", Limit: 1}),
+		guardOf("guard_0"), guardOf("guard_1"), dueAt(noon.Add(1000*time.Hour)), everything)
+	r.same(all...)
+	r.damages()
 	return all
 }
 
@@ -85,66 +64,40 @@ var ctx = context.Background()
 
 // The reads.
 
-func paymentOf(id payment.ID) call {
-	return call{name: "Proposal " + string(id), of: func(s Stores) answer {
-		p, err := s.Payments.Proposal(ctx, id)
-		alone, also := s.Payments.Payment(ctx, id)
-		return got(errors.Join(err, also), p, p.Payment, alone)
-	}}
+func paymentOf(id payment.ID) []call {
+	return []call{calls("Payments.Proposal", id), calls("Payments.Payment", id)}
 }
 
-func walletOf(id wallet.ID) call {
-	return view(fmt.Sprint("Wallet ", id), func(s Stores) (wallet.Wallet, error) { return s.Payments.Wallet(ctx, id) })
+func txsOf(id wallet.ID, from uint64) []call {
+	return []call{calls("Payments.PendingTxs", id, from), calls("Payments.PendingTx", id, from)}
 }
 
-func txsOf(id wallet.ID, from uint64) call {
-	return call{name: fmt.Sprint("PendingTxs ", id, from), of: func(s Stores) answer {
-		txs, unreadable, err := s.Payments.PendingTxs(ctx, id, from)
-		one, also := s.Payments.PendingTx(ctx, id, from)
-		return answer{class(errors.Join(err, also)), []any{txs, unreadable, one}}
-	}}
-}
-
-func registryOf(c token.Coin) call {
-	return view("Wallets "+c.String(), func(s Stores) (wallet.Registry, error) { return s.Payments.Wallets(ctx, c) })
-}
-
-func guardOf(id string) call {
-	return view("Guard "+id, func(s Stores) (store.Guard, error) { return s.Payments.Guard(ctx, id) })
-}
+func walletOf(id wallet.ID) call   { return calls("Payments.Wallet", id) }
+func registryOf(c token.Coin) call { return calls("Payments.Wallets", c) }
+func guardOf(id string) call       { return calls("Payments.Guard", id) }
 
 func listOf(f store.Filter) call {
-	return pages(fmt.Sprintf("List %+v", f), f.Limit, func(s Stores, from store.Position) ([]payment.Payment, store.Position, error) {
-		f := f
-		f.From = from
+	return pages(calls("Payments.List", f), f.Limit, &f.From, func(s Stores) ([]payment.Payment, store.Position, error) {
 		return s.Payments.List(ctx, f)
 	})
 }
 
 func proposalsOf(f store.ProposalFilter) call {
-	name := fmt.Sprintf("ListProposals %+v", f)
-	return pages(name, f.Limit, func(s Stores, from store.Position) ([]proposal.Proposal, store.Position, error) {
-		f := f
-		f.From = from
+	return pages(calls("Payments.ListProposals", f), f.Limit, &f.From, func(s Stores) ([]proposal.Proposal, store.Position, error) {
 		return s.Payments.ListProposals(ctx, f)
 	})
 }
 
-func dueAt(at time.Time) call {
-	return call{name: fmt.Sprint("Due ", at), lags: true, of: func(s Stores) answer {
-		due, err := s.Payments.Due(ctx, at, 100)
-		return got(err, due)
-	}}
-}
+func dueAt(at time.Time) call { return call{method: "Payments.Due", args: []any{at, 100}, lags: true} }
 
-var everything = call{name: "Entries", of: func(s Stores) answer {
+var everything = call{method: "Payments.Entries", of: func(s Stores) answer {
 	payments, noops, unreadable := map[payment.ID]payment.Payment{}, map[chain.Hash]int{}, false
 	for e, err := range s.Payments.Entries(ctx) {
 		switch {
 		case errors.Is(err, store.ErrUnreadable):
 			unreadable = true
 		case err != nil:
-			return done(err)
+			return got(err)
 		case e.Noop.IsZero():
 			payments[e.Payment.ID] = e.Payment
 		default:
@@ -161,50 +114,50 @@ var everything = call{name: "Entries", of: func(s Stores) answer {
 	return answer{values: []any{payments, noops, unreadable}}
 }}
 
-func byHash(h chain.Hash) call {
-	return view("PaymentByHash "+h.String(), func(s Stores) (payment.Payment, error) { return s.Payments.PaymentByHash(ctx, h) })
+func (r *run) looks() {
+	id, c := r.id(), pick(r, "rail", coins...)
+	f := store.Filter{Merchant: pick(r, "merchant", owners...), Mode: "test", Limit: pick(r, "limit", 1, 2, 100),
+		Status: pick(r, "status", "", payment.StatusPending, payment.StatusConfirmed, payment.StatusFailed)}
+	switch pick(r, "what", "list", "list", "list", "proposals", "due", "everything", "hash", "wallet") {
+	case "list":
+		f.After, f.Before = often(r, 2, time.Time{}, r.at), often(r, 2, time.Time{}, r.at)
+		f.Asset = often(r, 2, token.Coin{}, func() token.Coin { return c })
+		f.Reference = often(r, 2, "", func() string { return r.payment().Reference })
+		r.same(listOf(f))
+	case "proposals":
+		r.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit,
+			By:     pick(r, "by", "", "key_1", "key_2"),
+			Status: pick(r, "proposals", "", proposal.StatusAwaiting, proposal.StatusScheduled, proposal.StatusCancelled)}))
+	case "due":
+		r.same(dueAt(r.at()))
+	case "everything":
+		r.same(everything)
+	case "hash":
+		r.sameByHash(r.payment())
+	case "wallet":
+		r.same(append(txsOf(id, r.nonce()), registryOf(c))...)
+	}
 }
 
-func (l *ledger) looks() {
-	id, c := l.id(), pick(l.run, "rail", coins...)
-	f := store.Filter{Merchant: pick(l.run, "merchant", owners...), Mode: "test", Limit: pick(l.run, "limit", 1, 2, 100),
-		Status: pick(l.run, "status", "", payment.StatusPending, payment.StatusConfirmed, payment.StatusFailed)}
-	switch pick(l.run, "what", "list", "list", "list", "proposals", "due", "everything", "hash", "wallet") {
-	case "list":
-		f.After, f.Before = often(l.run, 2, time.Time{}, l.at), often(l.run, 2, time.Time{}, l.at)
-		f.Asset = often(l.run, 2, token.Coin{}, func() token.Coin { return c })
-		f.Reference = often(l.run, 2, "", func() string { return l.payment().Reference })
-		l.same(listOf(f))
-	case "proposals":
-		l.same(proposalsOf(store.ProposalFilter{Merchant: f.Merchant, Mode: f.Mode, Limit: f.Limit,
-			By:     pick(l.run, "by", "", "key_1", "key_2"),
-			Status: pick(l.run, "proposals", "", proposal.StatusAwaiting, proposal.StatusScheduled, proposal.StatusCancelled)}))
-	case "due":
-		l.same(dueAt(l.at()))
-	case "everything":
-		l.same(everything)
-	case "hash":
-		for _, h := range l.payment().Hashes() {
-			l.same(byHash(h))
-		}
-	case "wallet":
-		l.same(txsOf(id, l.nonce()), registryOf(c))
+func (r *run) sameByHash(p payment.Payment) {
+	for _, h := range p.Hashes() {
+		r.same(calls("Payments.PaymentByHash", h))
 	}
 }
 
 // The arguments.
 
-func (l *ledger) at() time.Time {
-	return noon.Add(pick(l.run, "time", 0, time.Millisecond, time.Second, time.Hour, 2*time.Hour, 24*time.Hour))
+func (r *run) at() time.Time {
+	return noon.Add(pick(r, "time", 0, time.Millisecond, time.Second, time.Hour, 2*time.Hour, 24*time.Hour))
 }
 
-func (l *ledger) atOrNever() time.Time { return pick(l.run, "bound", time.Time{}, l.at()) }
+func (r *run) atOrNever() time.Time { return pick(r, "bound", time.Time{}, r.at()) }
 
-func (l *ledger) nonce() uint64 { return pick[uint64](l.run, "nonce", 0, 1, 2, 3, 4, 5, 1<<64-1) }
+func (r *run) nonce() uint64 { return pick[uint64](r, "nonce", 0, 1, 2, 3, 4, 5, 1<<64-1) }
 
 // size draws a size below, at and above a bound, seldom a large one.
-func (l *ledger) size(most int) int {
-	return often(l.run, 20, 3, func() int { return pick(l.run, "size", 0, most-1, most, most+1) })
+func (r *run) size(most int) int {
+	return often(r, 20, 3, func() int { return pick(r, "size", 0, most-1, most, most+1) })
 }
 
 // request returns the request of a key: two payments, the second with the longest names, batches of one and of three, a
@@ -231,91 +184,86 @@ func request(k int, amount token.Amount) payment.Request {
 	return r
 }
 
-func (l *ledger) draft(k int, amount token.Amount, at time.Time) payment.Payment {
+func (r *run) draft(k int, amount token.Amount, at time.Time) payment.Payment {
 	p := offer(ids[0], at, request(k, amount))
-	if k == without {
-		return found(p)
+	if k == without { // as a chain shows it: without the request that asked for it
+		p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
 	}
 	return p
 }
 
-func (l *ledger) aDraft() (int, payment.Payment) {
-	k := pick(l.run, "key", 0, 1, 2, 3, 4, 5)
-	p := l.draft(k, token.Units(pick[uint64](l.run, "amount", 10, 11)), l.at())
-	return k, l.elsewhere(p)
-}
+func (r *run) key() int                { return rapid.IntRange(0, keys-1).Draw(r.T, "key") }
+func (r *run) amount() token.Amount    { return token.Units(pick[uint64](r, "amount", 10, 11)) }
+func (r *run) aDraft() payment.Payment { return r.elsewhere(r.draft(r.key(), r.amount(), r.at())) }
 
 // elsewhere returns p, assigned to a wallet that is drawn and with fees of its own.
-func (l *ledger) elsewhere(p payment.Payment) payment.Payment {
-	id := l.id()
-	l.tip++
-	return p.AssignedTo(id.Address, unsigned(id, p, l.tip))
+func (r *run) elsewhere(p payment.Payment) payment.Payment {
+	id := r.id()
+	r.tip++
+	return p.AssignedTo(id.Address, unsigned(id, p, r.tip))
 }
 
 // id draws a wallet, seldom the one that has no record at first.
-func (l *ledger) id() wallet.ID { return ids[pick(l.run, "wallet", 0, 1, 0, 1, 0, 1, 2)] }
+func (r *run) id() wallet.ID { return ids[pick(r, "wallet", 0, 1, 0, 1, 0, 1, 2)] }
 
-func (l *ledger) payment() payment.Payment { return l.proposal().Payment }
+func (r *run) payment() payment.Payment { return r.proposal().Payment }
 
-func (l *ledger) proposal() proposal.Proposal {
-	_, p := l.aDraft()
-	now, err := l.Memory.Payments.Proposal(ctx, p.ID)
+func (r *run) proposal() proposal.Proposal {
+	p := r.aDraft()
+	now, err := r.Memory.Payments.Proposal(ctx, p.ID)
 	if err != nil {
 		now = proposal.Proposal{Payment: p}
 	}
-	l.read[p.ID] = append(l.read[p.ID], now)
-	return often(l.run, 6, now, func() proposal.Proposal { return pick(l.run, "read before", l.read[p.ID]...) })
+	r.read[p.ID] = append(r.read[p.ID], now)
+	return often(r, 6, now, func() proposal.Proposal { return pick(r, "read before", r.read[p.ID]...) })
 }
 
 // record returns a wallet as it is stored, or was; zero but for its ID if it never was.
-func (l *ledger) record(id wallet.ID) wallet.Wallet {
-	now, err := l.Memory.Payments.Wallet(ctx, id)
+func (r *run) record(id wallet.ID) wallet.Wallet {
+	now, err := r.Memory.Payments.Wallet(ctx, id)
 	if err != nil {
 		now = wallet.Wallet{ID: id}
 	}
-	l.wallets[id] = append(l.wallets[id], now)
-	return often(l.run, 6, now, func() wallet.Wallet { return pick(l.run, "read before", l.wallets[id]...) })
+	r.wallets[id] = append(r.wallets[id], now)
+	return often(r, 6, now, func() wallet.Wallet { return pick(r, "read before", r.wallets[id]...) })
 }
 
-func (l *ledger) guard() store.Guard {
-	g, _ := l.Memory.Payments.Guard(ctx, pick(l.run, "guard", "guard_0", "guard_1"))
-	return often(l.run, 5, g, func() store.Guard {
+func (r *run) guard() store.Guard {
+	g, _ := r.Memory.Payments.Guard(ctx, pick(r, "guard", "guard_0", "guard_1"))
+	return often(r, 5, g, func() store.Guard {
 		g.Version -= min(g.Version, 1)
-		g.Payments = slices.Repeat([]payment.ID{"pay_" + payment.ID(strings.Repeat("z", 32))}, l.size(store.MaxGuarded))
+		g.Payments = slices.Repeat([]payment.ID{"pay_" + payment.ID(strings.Repeat("z", 32))}, r.size(store.MaxGuarded))
 		return g
 	})
 }
 
 func about(p payment.Payment) []call {
-	return []call{paymentOf(p.ID), walletOf(idOf(p)), txsOf(idOf(p), p.Nonce)}
+	return append(append(paymentOf(p.ID), walletOf(idOf(p))), txsOf(idOf(p), p.Nonce)...)
 }
 
 // sign returns the bytes of a transaction, seldom of a size around the bound.
-func (l *ledger) sign(of string, nonce uint64, tip token.Amount) chain.Signed {
+func (r *run) sign(of string, nonce uint64, tip token.Amount) chain.Signed {
 	s := signed(of, nonce, tip)
-	return often(l.run, 30, s, func() chain.Signed {
-		s.Raw = make([]byte, l.size(store.MaxRaw))
+	return often(r, 30, s, func() chain.Signed {
+		s.Raw = make([]byte, r.size(store.MaxRaw))
 		return s
 	})
 }
 
 // The operations.
 
-func (l *ledger) creates() {
-	_, p := l.aDraft()
-	if pick(l.run, "guarded", false, true) {
-		g := l.guard()
+func (r *run) creates() {
+	p := r.aDraft()
+	if pick(r, "guarded", false, true) {
+		g := r.guard()
 		p.Guarded = true
-		l.do(call{name: fmt.Sprintf("CreateGuarded %s under %s version %d", p.ID, g.ID, g.Version), of: func(s Stores) answer {
-			stored, created, err := s.Payments.CreateGuarded(ctx, p, g)
-			return got(err, stored, created)
-		}}, append(about(p), guardOf(g.ID))...)
+		r.do(calls("Payments.CreateGuarded", p, g), append(about(p), guardOf(g.ID))...)
 		return
 	}
-	switch often(l.run, 5, 0, func() int { return pick(l.run, "large", 1, 2, 3) }) {
+	switch often(r, 5, 0, func() int { return pick(r, "large", 1, 2, 3) }) {
 	case 1:
-		p.Entries = slices.Repeat(p.Entries, pick(l.run, "times", 33, 34)) // 99 of three are within the bound
-		p = l.elsewhere(p)
+		p.Entries = slices.Repeat(p.Entries, pick(r, "times", 33, 34)) // 99 of three are within the bound
+		p = r.elsewhere(p)
 	case 2:
 		more := map[string]string{"more": ""} // than the most, if p has the longest names
 		maps.Copy(more, p.Metadata)
@@ -323,382 +271,315 @@ func (l *ledger) creates() {
 	case 3:
 		p.Tx.Data = make([]byte, store.MaxRaw+1)
 	}
-	l.create(p)
+	r.do(calls("Payments.Create", p), about(p)...)
 }
 
-func (l *ledger) create(p payment.Payment) {
-	l.do(call{name: fmt.Sprint("Create ", p.ID), of: func(s Stores) answer {
-		stored, created, err := s.Payments.Create(ctx, p)
-		return got(err, stored, created)
-	}}, about(p)...)
-}
-
-func (l *ledger) need(p payment.Payment, w wallet.Wallet) wallet.Need {
-	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: l.at(),
-		Owner:    often(l.run, 4, w.Merchant, func() string { return pick(l.run, "owner", append(owners, wallet.Anyone)...) }),
+func (r *run) need(p payment.Payment, w wallet.Wallet) wallet.Need {
+	n := wallet.Need{Wallet: w.ID, Payment: p.ID, For: p.Revision, Amount: token.Units(10), Gas: token.Units(3), At: r.at(),
+		Owner:    often(r, 4, w.Merchant, func() string { return pick(r, "owner", append(owners, wallet.Anyone)...) }),
 		Merchant: p.Merchant}
-	if pick(l.run, "capped", false, true, true) && n.Merchant != "" {
-		n.MerchantCap = max(1, w.PerMerchant[n.Merchant]) + pick[uint64](l.run, "cap", 0, 1)
+	if pick(r, "capped", false, true, true) && n.Merchant != "" {
+		n.MerchantCap = max(1, w.PerMerchant[n.Merchant]) + pick[uint64](r, "cap", 0, 1)
 	}
-	return often(l.run, 4, n, func() wallet.Need {
-		n.Amount = pick(l.run, "amount", n.Amount, token.Units(1000), token.Units(1001), token.MaxAmount())
-		n.Gas = pick(l.run, "gas", n.Gas, token.Units(1000), token.Units(1001), token.MaxAmount())
+	return often(r, 4, n, func() wallet.Need {
+		n.Amount = pick(r, "amount", n.Amount, token.Units(1000), token.Units(1001), token.MaxAmount())
+		n.Gas = pick(r, "gas", n.Gas, token.Units(1000), token.Units(1001), token.MaxAmount())
 		return n
 	})
 }
 
-func (l *ledger) reserve(p payment.Payment, id wallet.ID) {
-	n := l.need(p, l.record(id))
-	l.do(call{name: fmt.Sprintf("Reserve %+v", n), of: func(s Stores) answer {
-		w, err := s.Payments.Reserve(ctx, n)
-		if class(err) == unknown {
-			return done(err)
-		}
-		return answer{class(err), []any{w}} // a refusal comes with the wallet
-	}}, walletOf(id))
+func (r *run) reserve(p payment.Payment, id wallet.ID) {
+	n := r.need(p, r.record(id))
+	r.do(call{method: "Payments.Reserve", args: []any{n}, beside: true}, walletOf(id))
 }
 
-func (l *ledger) returns() {
-	p := l.payment()
-	w := l.record(l.id())
-	p.ID = l.holder(w, p.ID)
-	n, held := l.need(p, w), w.Reservations[p.ID]
-	if held.For == "" && pick(l.run, "reserve", false, true, true) {
-		l.reserve(p, w.ID)
+func (r *run) returns() {
+	p := r.payment()
+	w := r.record(r.id())
+	p.ID = r.holder(w, p.ID)
+	n, held := r.need(p, w), w.Reservations[p.ID]
+	if held.For == "" && pick(r, "reserve", false, true, true) {
+		r.reserve(p, w.ID)
 		return
 	}
 	n.Amount, n.Gas = token.Units(10), token.Units(3) // no larger ones were ever reserved
-	n.At = often(l.run, 3, held.At, l.at)
-	nonce := often(l.run, 4, held.Nonce, func() uint64 { return pick(l.run, "nonce", w.NextNonce-1, l.nonce()) })
-	if pick(l.run, "orphan", false, true) {
-		l.write(fmt.Sprint("Orphan ", w.ID, p.ID, nonce),
-			func(s Stores) error { return s.Payments.Orphan(ctx, w.ID, p.ID, nonce) }, walletOf(w.ID))
-		return
-	}
-	l.write(fmt.Sprintf("Return %d of %+v", nonce, n),
-		func(s Stores) error { return s.Payments.Return(ctx, n, nonce) }, walletOf(w.ID))
+	n.At = often(r, 3, held.At, r.at)
+	nonce := often(r, 4, held.Nonce, func() uint64 { return pick(r, "nonce", w.NextNonce-1, r.nonce()) })
+	r.do(pick(r, "how", calls("Payments.Return", n, nonce), calls("Payments.Orphan", w.ID, p.ID, nonce)), walletOf(w.ID))
 }
 
 // holder draws a payment that holds a nonce of w, the newest first, seldom p.
-func (l *ledger) holder(w wallet.Wallet, p payment.ID) payment.ID {
+func (r *run) holder(w wallet.Wallet, p payment.ID) payment.ID {
 	holders := slices.SortedFunc(maps.Keys(w.Reservations), func(a, b payment.ID) int {
 		return cmp.Compare(w.Reservations[b].Nonce, w.Reservations[a].Nonce)
 	})
-	if len(holders) == 0 || often(l.run, 6, false, func() bool { return true }) {
+	if len(holders) == 0 || r.seldom(6) {
 		return p
 	}
-	return pick(l.run, "holder", holders...)
+	return pick(r, "holder", holders...)
 }
 
-func (l *ledger) releases() {
-	p := l.payment()
-	w := l.record(idOf(p))
-	p.ID = l.holder(w, p.ID)
-	tx := wallet.PendingTx{ID: w.ID, Nonce: often(l.run, 3, w.Reservations[p.ID].Nonce, l.nonce)}
-	if pick(l.run, "delete", false, true) {
-		l.write(fmt.Sprint("DeletePendingTx ", w.ID, tx.Nonce),
-			func(s Stores) error { return s.Payments.DeletePendingTx(ctx, w.ID, tx.Nonce) }, about(p)...)
-		return
-	}
-	l.write(fmt.Sprint("Release ", p.ID, w.ID, tx.Nonce),
-		func(s Stores) error { return s.Payments.Release(ctx, p.ID, tx) }, about(p)...)
+func (r *run) releases() {
+	p := r.payment()
+	w := r.record(idOf(p))
+	p.ID = r.holder(w, p.ID)
+	tx := wallet.PendingTx{ID: w.ID, Nonce: often(r, 3, w.Reservations[p.ID].Nonce, r.nonce)}
+	r.do(pick(r, "how", calls("Payments.Release", p.ID, tx), calls("Payments.DeletePendingTx", w.ID, tx.Nonce)), about(p)...)
 }
 
 // changes moves a payment that is not signed, or is redacted after it was.
-func (l *ledger) changes() {
-	p := l.payment()
+func (r *run) changes() {
+	p := r.payment()
 	hows := []string{"reassign", "discard", "mined", "redact"}
 	if p.State.Final() {
 		hows = append(hows, "redact", "redact", "redact")
 	}
-	switch pick(l.run, "how", hows...) {
+	switch pick(r, "how", hows...) {
 	case "reassign":
-		to := l.elsewhere(p)
-		l.write(fmt.Sprint("Reassign ", p.ID, " to ", to.Wallet),
-			func(s Stores) error { return s.Payments.Reassign(ctx, to, p.Revision) }, about(to)...)
+		to := r.elsewhere(p)
+		r.do(calls("Payments.Reassign", to, p.Revision), about(to)...)
 	case "discard":
-		l.write(fmt.Sprint("Discard ", p.ID), func(s Stores) error { return s.Payments.Discard(ctx, p) }, about(p)...)
+		r.do(calls("Payments.Discard", p), about(p)...)
 	case "mined":
-		at := l.at().Add(time.Microsecond)
-		l.do(view(fmt.Sprint("SetMined ", p.ID, at),
-			func(s Stores) (payment.Payment, error) { return s.Payments.SetMined(ctx, p.ID, at) }), about(p)...)
+		r.do(calls("Payments.SetMined", p.ID, r.at().Add(time.Microsecond)), about(p)...)
 	case "redact":
-		if now, err := l.Memory.Payments.Payment(ctx, p.ID); err == nil {
+		if now, err := r.Memory.Payments.Payment(ctx, p.ID); err == nil {
 			p = now
 		}
 		to := p
-		to.Event = &payment.Event{Body: make([]byte, l.size(store.MaxEvent))}
+		to.Event = &payment.Event{Body: make([]byte, r.size(store.MaxEvent))}
 		if final, err := p.Redacted(); err == nil {
 			to = final
 		}
-		l.write(fmt.Sprint("Redact ", p.ID), func(s Stores) error { return s.Payments.Redact(ctx, to) }, about(p)...)
+		r.do(calls("Payments.Redact", to), about(p)...)
 	}
 }
 
 // adopts gives the payment without a request its own, once it is committed, seldom before.
-func (l *ledger) adopts() {
-	draft := l.elsewhere(l.draft(without, token.Units(10), l.at()))
-	p, err := l.Memory.Payments.Payment(ctx, draft.ID)
-	if early := often(l.run, 4, false, func() bool { return true }); !early && (err != nil || p.State == payment.Prepared) {
-		l.step(draft)
+func (r *run) adopts() {
+	draft := r.elsewhere(r.draft(without, token.Units(10), r.at()))
+	p, err := r.Memory.Payments.Payment(ctx, draft.ID)
+	if early := r.seldom(4); !early && (err != nil || p.State == payment.Prepared) {
+		r.step(draft)
 		return
 	}
 	if err != nil {
 		p = draft
 	}
-	p.Version -= often[int64](l.run, 4, 0, func() int64 { return 1 })
-	to := p.Adopted(request(without, p.Amount))
-	l.write(fmt.Sprint("Adopt ", p.ID), func(s Stores) error { return s.Payments.Adopt(ctx, to) }, about(p)...)
+	p.Version -= often[int64](r, 4, 0, func() int64 { return 1 })
+	r.do(calls("Payments.Adopt", p.Adopted(request(without, p.Amount))), about(p)...)
 }
 
-func (l *ledger) commits(p payment.Payment) {
-	w := l.record(idOf(p))
-	nonce := often(l.run, 5, w.Reservations[p.ID].Nonce, l.nonce)
+func (r *run) commits(p payment.Payment) {
+	w := r.record(idOf(p))
+	nonce := often(r, 5, w.Reservations[p.ID].Nonce, r.nonce)
 	if p.State == payment.Proposed {
 		p.State = payment.Prepared // which the store refuses
 	}
-	to, err := p.Commit(l.sign(p.Revision, nonce, p.Tx.Fees.Tip), l.at().Add(789))
+	to, err := p.Commit(r.sign(p.Revision, nonce, p.Tx.Fees.Tip), r.at().Add(789))
 	if err != nil {
 		to = p // it is committed: once more
 	}
-	if !to.State.Signed() {
-		return
+	if to.State.Signed() {
+		r.do(calls("Payments.Commit", to), about(to)...)
 	}
-	l.write(fmt.Sprint("Commit ", p.ID, " at ", nonce),
-		func(s Stores) error { return s.Payments.Commit(ctx, to) }, about(to)...)
 }
 
-func (l *ledger) bumps(p payment.Payment) {
-	fees := chain.Fees{Tip: token.Units(pick[uint64](l.run, "tip", 20, 21)), Cap: token.Units(1020)}
+func (r *run) bumps(p payment.Payment) {
+	fees := chain.Fees{Tip: token.Units(pick[uint64](r, "tip", 20, 21)), Cap: token.Units(1020)}
 	tx := p.Tx
-	tx.Fees, tx.Gas = fees, tx.Gas+pick[uint64](l.run, "gas", 0, 5)
+	tx.Fees, tx.Gas = fees, tx.Gas+pick[uint64](r, "gas", 0, 5)
 	retry := p.Bump
-	if pick(l.run, "cancel", false, true) {
+	if pick(r, "cancel", false, true) {
 		retry = p.Cancel
 	}
-	to, err := retry(l.sign(fmt.Sprint(p.Revision, len(p.Attempts)), p.Nonce, fees.Tip), tx, l.at())
-	if err != nil {
-		return
+	to, err := retry(r.sign(fmt.Sprint(p.Revision, len(p.Attempts)), p.Nonce, fees.Tip), tx, r.at())
+	if err == nil {
+		r.do(calls("Payments.AddAttempt", to), about(p)...)
 	}
-	l.write(fmt.Sprint("AddAttempt ", len(to.Attempts), " of ", p.ID),
-		func(s Stores) error { return s.Payments.AddAttempt(ctx, to) }, about(p)...)
 }
 
-func (l *ledger) ends(p payment.Payment) {
+func (r *run) ends(p payment.Payment) {
 	if p.State != payment.Committed {
 		return
 	}
-	r := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: l.nonce(), Fee: pick(l.run, "fee", nil,
+	receipt := chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: r.nonce(), Fee: pick(r, "fee", nil,
 		new(token.MaxAmount()))}
-	to, err := p.Confirm(r, l.at())
-	if pick(l.run, "failed", false, true) {
-		to, err = p.Fail(pick(l.run, "code", payment.NonceConsumed, payment.ExecutionReverted), pick(l.run,
-			"receipt", chain.Receipt{}, r), l.at())
+	to, err := p.Confirm(receipt, r.at())
+	if pick(r, "failed", false, true) {
+		to, err = p.Fail(pick(r, "code", payment.NonceConsumed, payment.ExecutionReverted), pick(r,
+			"receipt", chain.Receipt{}, receipt), r.at())
 	}
 	if err != nil {
 		return
 	}
-	to.Event.Body = often(l.run, 20, to.Event.Body, func() []byte { return make([]byte, l.size(store.MaxEvent)) })
-	l.write(fmt.Sprint("Finish ", p.ID, " ", to.State),
-		func(s Stores) error { return s.Payments.Finish(ctx, to) }, about(p)...)
+	to.Event.Body = often(r, 20, to.Event.Body, func() []byte { return make([]byte, r.size(store.MaxEvent)) })
+	r.do(calls("Payments.Finish", to), about(p)...)
 }
 
-// advance takes a payment a step further, as the engines would.
-func (l *ledger) advance() {
-	_, draft := l.aDraft()
-	l.step(draft)
-}
-
-func (l *ledger) step(draft payment.Payment) {
-	p, err := l.Memory.Payments.Payment(ctx, draft.ID)
+// step takes a payment a step further, as the engines would.
+func (r *run) step(draft payment.Payment) {
+	p, err := r.Memory.Payments.Payment(ctx, draft.ID)
 	switch {
 	case err != nil:
-		l.create(draft)
+		r.do(calls("Payments.Create", draft), about(draft)...)
 	case p.State == payment.Prepared:
-		w, _ := l.Memory.Payments.Wallet(ctx, idOf(p))
+		w, _ := r.Memory.Payments.Wallet(ctx, idOf(p))
 		if _, held := w.Holds(p.ID, p.Revision); !held {
-			l.reserve(p, idOf(p))
+			r.reserve(p, idOf(p))
 		} else {
-			l.commits(p)
+			r.commits(p)
 		}
-	case p.State == payment.Committed && pick(l.run, "more", false, true):
-		l.bumps(p)
+	case p.State == payment.Committed && pick(r, "more", false, true):
+		r.bumps(p)
 	default:
-		l.ends(p)
+		r.ends(p)
 	}
 }
 
-func (l *ledger) noops() {
-	id, nonce := l.id(), l.nonce()
-	fees := chain.Fees{Tip: token.Units(pick[uint64](l.run, "tip", 1, 2)), Cap: token.Units(50)}
+func (r *run) noops() {
+	id, nonce := r.id(), r.nonce()
+	fees := chain.Fees{Tip: token.Units(pick[uint64](r, "tip", 1, 2)), Cap: token.Units(50)}
 	tx := chain.Noop(id.ChainID, id.Address, fees)
-	tx.GasUnit = pick[chain.GasUnit](l.run, "unit", 0, 1000)
-	there, err := l.Memory.Payments.PendingTx(ctx, id, nonce)
-	if err == nil && pick(l.run, "bump", true, false) {
+	tx.GasUnit = pick[chain.GasUnit](r, "unit", 0, 1000)
+	there, err := r.Memory.Payments.PendingTx(ctx, id, nonce)
+	if err == nil && pick(r, "bump", true, false) {
 		there.Payment = "" // also over a payment's, which is refused
-		there.Hashes = there.Hashes[:len(there.Hashes)-often(l.run, 5, 0, func() int { return 1 })]
-		to := there.Bumped(tx, l.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), l.at())
-		l.write(fmt.Sprint("BumpNoop ", id, nonce),
-			func(s Stores) error { return s.Payments.BumpNoop(ctx, to) }, txsOf(id, nonce))
+		there.Hashes = there.Hashes[:len(there.Hashes)-often(r, 5, 0, func() int { return 1 })]
+		to := there.Bumped(tx, r.sign(fmt.Sprint("no-op", len(there.Hashes)), nonce, fees.Tip), r.at())
+		r.do(calls("Payments.BumpNoop", to), txsOf(id, nonce)...)
 		return
 	}
-	to := wallet.PendingNoop(id, tx, l.sign(fmt.Sprint("no-op of ", id), nonce, fees.Tip), l.at())
-	l.write(fmt.Sprint("PutNoop ", id, nonce),
-		func(s Stores) error { return s.Payments.PutNoop(ctx, to) }, txsOf(id, nonce))
+	to := wallet.PendingNoop(id, tx, r.sign(fmt.Sprint("no-op of ", id), nonce, fees.Tip), r.at())
+	r.do(calls("Payments.PutNoop", to), txsOf(id, nonce)...)
 }
 
-func (l *ledger) seen() *wallet.Progress {
-	return pick(l.run, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1,
-		Paid: make([]uint64, l.size(wallet.MaxInFlight)), Sent: 7, Waits: payment.WaitingForFees})
+func (r *run) seen() *wallet.Progress {
+	return pick(r, "seen", nil, &wallet.Progress{}, &wallet.Progress{Mined: 1<<64 - 1,
+		Paid: make([]uint64, r.size(wallet.MaxInFlight)), Sent: 7, Waits: payment.WaitingForFees})
 }
 
-func (l *ledger) counts() map[string]uint64 {
-	counts := map[string]uint64{"mer_a": pick[uint64](l.run, "count", 0, 1, 2)}
-	return pick(l.run, "counts", nil, counts, often(l.run, 20, counts,
-		func() map[string]uint64 { return merchants(l.size(wallet.MaxInFlight), 1) }))
+func (r *run) counts() map[string]uint64 {
+	counts := map[string]uint64{"mer_a": pick[uint64](r, "count", 0, 1, 2)}
+	return pick(r, "counts", nil, counts, often(r, 20, counts,
+		func() map[string]uint64 { return merchants(r.size(wallet.MaxInFlight)) }))
 }
 
-func (l *ledger) wallet() {
-	id := l.id()
-	w, n := l.record(id), l.nonce()
-	from, to := pick(l.run, "from", w.Paused, "", "by hand", wallet.OutOfGas), pick(l.run, "to", "", "by hand", wallet.OutOfGas)
-	seen, counts := l.seen(), l.counts()
-	by, now := pick(l.run, "by", "run 1", "run 2"), l.at()
-	until := l.at().Add(pick[time.Duration](l.run, "nanosecond", 0, 1))
-	balance := pick(l.run, "balance", token.Units(1000), token.Units(9), token.Units(1<<64-1))
-	acts := map[string]func(store.Store) error{
-		"Reconcile": func(s store.Store) error { return s.Reconcile(ctx, w, balance, balance, counts, seen) },
-		"Claim": func(s store.Store) error {
-			held, err := s.Claim(ctx, id, by, now, until, seen)
-			return othersUnless(held, err)
-		},
-		"Advance":      func(s store.Store) error { return s.Advance(ctx, id, n, n+2) },
-		"Pause":        func(s store.Store) error { return s.Pause(ctx, id, to) },
-		"Repause":      func(s store.Store) error { return s.Repause(ctx, id, from, to) },
-		"RaiseCeiling": func(s store.Store) error { return s.RaiseCeiling(ctx, id, n) },
-		"LowerCeiling": func(s store.Store) error { return s.LowerCeiling(ctx, id, n) },
-	}
-	act := pick(l.run, "act", slices.Sorted(maps.Keys(acts))...)
-	l.do(call{name: fmt.Sprintf("%s of %v at %d: %q to %q, %s, seen %v", act, id, n, from, to, by, seen != nil),
-		twofold: act == "LowerCeiling", of: func(s Stores) answer { return done(acts[act](s.Payments)) }}, walletOf(id))
+func (r *run) wallet() {
+	id := r.id()
+	w, n := r.record(id), r.nonce()
+	from, to := pick(r, "from", w.Paused, "", "by hand", wallet.OutOfGas), pick(r, "to", "", "by hand", wallet.OutOfGas)
+	seen, counts := r.seen(), r.counts()
+	by, now := pick(r, "by", "run 1", "run 2"), r.at()
+	until := r.at().Add(pick[time.Duration](r, "nanosecond", 0, 1))
+	balance := pick(r, "balance", token.Units(1000), token.Units(9), token.Units(1<<64-1))
+	r.do(pick(r, "act",
+		calls("Payments.Reconcile", w, balance, balance, counts, seen),
+		calls("Payments.Claim", id, by, now, until, seen),
+		calls("Payments.Advance", id, n, n+2),
+		calls("Payments.Pause", id, to),
+		calls("Payments.Repause", id, from, to),
+		calls("Payments.RaiseCeiling", id, n),
+		call{method: "Payments.LowerCeiling", args: []any{id, n}, twofold: true}), walletOf(id))
 }
 
 // registers changes a wallet's registration, and the record with it.
-func (l *ledger) registers() {
-	id := pick(l.run, "wallet", ids...)
+func (r *run) registers() {
+	id := pick(r, "wallet", ids...)
 	c := rail(id.ChainID)
-	of := pick(l.run, "token", usdc.Contract, token.Address{0xee})
-	registry, _ := l.Memory.Payments.Wallets(ctx, c)
+	of := pick(r, "token", usdc.Contract, token.Address{0xee})
+	registry, _ := r.Memory.Payments.Wallets(ctx, c)
 	now, _ := registry.Find(id.Address)
-	to, at, m := pick(l.run, "state", wallet.States()...), l.at(), pick(l.run, "merchant", owners...)
-	from := often(l.run, 4, now.State, func() wallet.State { return pick(l.run, "from", wallet.States()...) })
-	r := wallet.Registration{ID: id, Token: of, State: wallet.Active, Key: "a key", Since: at, Merchant: m}
+	to, at, m := pick(r, "state", wallet.States()...), r.at(), pick(r, "merchant", owners...)
+	from := often(r, 4, now.State, func() wallet.State { return pick(r, "from", wallet.States()...) })
+	registered := wallet.Registration{ID: id, Token: of, State: wallet.Active, Key: "a key", Since: at, Merchant: m}
 	if m != "" {
-		r.State = wallet.Assigned
+		registered.State = wallet.Assigned
 	}
-	w := l.record(id)
-	opened := wallet.Wallet{ID: id, NextNonce: 0, Ceiling: 5, Balance: token.MaxAmount(), Gas: token.Units(1000),
-		Merchant: often(l.run, 3, now.Merchant, func() string { return m }), Reservations: map[payment.ID]wallet.Reservation{}}
-	for i := range often(l.run, 20, 0, func() int { return l.size(wallet.MaxInFlight) }) {
-		opened.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i),
-			At: noon, For: "revision"}
-	}
-	acts := map[string]func(store.Store) error{
-		"Register": func(s store.Store) error { return s.Register(ctx, r) },
-		"Open":     func(s store.Store) error { return s.Open(ctx, opened, of) },
-		"SetState": func(s store.Store) error { return s.SetState(ctx, id, from, to, at) },
-	}
+	w := r.record(id)
+	opened := wallet.Wallet{ID: id, Ceiling: 5, Balance: token.MaxAmount(), Gas: token.Units(1000),
+		Merchant:     often(r, 3, now.Merchant, func() string { return m }),
+		Reservations: reservations(often(r, 20, 0, func() int { return r.size(wallet.MaxInFlight) }))}
+	acts := []call{calls("Payments.Register", registered), calls("Payments.Open", opened, of),
+		calls("Payments.SetState", id, from, to, at)}
 	if now.Opened { // else nobody has read a record
-		acts["Retire"] = func(s store.Store) error { return s.Retire(ctx, w, at) }
-		acts["Assign"] = func(s store.Store) error { return s.Assign(ctx, w, m, at) }
+		acts = append(acts, calls("Payments.Retire", w, at), calls("Payments.Assign", w, m, at))
 	}
-	act := pick(l.run, "act", slices.Sorted(maps.Keys(acts))...)
-	if (act == "Retire" || act == "Assign") && pick(l.run, "drain", true, true, false) {
-		l.write("SetState to draining", func(s Stores) error { return s.Payments.SetState(ctx, id, now.State, wallet.Draining, at) })
+	act := pick(r, "act", acts...)
+	if (act.method == "Payments.Retire" || act.method == "Payments.Assign") && pick(r, "drain", true, true, false) {
+		r.do(calls("Payments.SetState", id, now.State, wallet.Draining, at))
 	}
-	l.write(fmt.Sprintf("%s of %v: %s to %s, merchant %q", act, id, from, to, m), func(s Stores) error { return acts[act](s.Payments) },
-		walletOf(id), registryOf(c), registryOf(token.Coin{ChainID: id.ChainID, Contract: token.Address{0xee}}))
+	r.do(act, walletOf(id), registryOf(c), registryOf(token.Coin{ChainID: id.ChainID, Contract: token.Address{0xee}}))
 }
 
 // damages makes items unreadable, at the end of a run: some writes would mend them in one of the stores alone.
-func (l *ledger) damages() {
-	id, nonce := l.id(), l.nonce()
-	_, draft := l.aDraft()
+func (r *run) damages() {
+	id, nonce := r.id(), r.nonce()
+	draft := r.aDraft()
 	both := func(spoil func(Damage)) {
-		spoil(l.Memory.Damage)
-		spoil(l.Database.Damage)
+		spoil(r.Memory.Damage)
+		spoil(r.Database.Damage)
 	}
-	p, missing := l.Memory.Payments.Payment(ctx, draft.ID)
-	if missing == nil {
+	if p, err := r.Memory.Payments.Payment(ctx, draft.ID); err == nil {
 		both(func(d Damage) { d.Spoil(p.ID) })
-		l.create(p)
-		for _, h := range p.Hashes() {
-			l.same(byHash(h))
-		}
+		r.do(calls("Payments.Create", p), about(p)...)
+		r.sameByHash(p)
 	}
-	if tx, err := l.Memory.Payments.PendingTx(ctx, id, nonce); err == nil {
+	if tx, err := r.Memory.Payments.PendingTx(ctx, id, nonce); err == nil {
 		both(func(d Damage) { d.SpoilPendingTx(id, nonce) })
-		l.write("PutNoop over a damaged one", func(s Stores) error { return s.Payments.PutNoop(ctx, tx) }, txsOf(id, nonce))
+		r.do(calls("Payments.PutNoop", tx), txsOf(id, nonce)...)
 	}
-	if w, err := l.Memory.Payments.Wallet(ctx, id); err == nil {
+	if w, err := r.Memory.Payments.Wallet(ctx, id); err == nil {
 		both(func(d Damage) { d.SpoilWallet(id) })
-		if l.reserve(draft, id); pick(l.run, "mended", false, true) {
-			l.write("Reconcile", func(s Stores) error { return s.Payments.Reconcile(ctx, w, w.Balance, w.Gas, nil, nil) }, walletOf(id))
+		if r.reserve(draft, id); pick(r, "mended", false, true) {
+			r.do(calls("Payments.Reconcile", w, w.Balance, w.Gas, r.counts(), r.seen()), walletOf(id))
 		}
 	}
-	of, _ := l.Memory.Payments.Wallets(ctx, rail(id.ChainID))
+	of, _ := r.Memory.Payments.Wallets(ctx, rail(id.ChainID))
 	if _, registered := of.Find(id.Address); registered {
 		both(func(d Damage) { d.SpoilRegistration(id) })
 	}
 }
 
-func (l *ledger) proposes() {
-	k, _ := l.aDraft()
-	r := request(k, token.Units(pick[uint64](l.run, "amount", 10, 11)))
-	by := pick(l.run, "by", "key_1", "key_2")
-	p := proposal.New(proposal.Proposal{By: proposal.Author{Key: by, Root: by}, Required: pick(l.run, "required", true, false),
-		Life: time.Hour, NotBefore: l.atOrNever()}, r, usdc, 84532, "base-sepolia", l.at())
-	l.do(view(fmt.Sprint("Propose ", p.Payment.ID), func(s Stores) (bool, error) { return s.Payments.Propose(ctx, p) }),
-		paymentOf(p.Payment.ID))
+func (r *run) proposes() {
+	by := pick(r, "by", "key_1", "key_2")
+	p := proposal.New(proposal.Proposal{By: proposal.Author{Key: by, Root: by}, Required: pick(r, "required", true, false),
+		Life: time.Hour, NotBefore: r.atOrNever()}, request(r.key(), r.amount()), usdc, 84532, "base-sepolia", r.at())
+	r.do(calls("Payments.Propose", p), paymentOf(p.Payment.ID)...)
 }
 
 // amends moves a proposal, as it is stored or was.
-func (l *ledger) amends() {
-	from := l.proposal()
+func (r *run) amends() {
+	from := r.proposal()
 	var proposed []proposal.Proposal
 	for k := range keys {
-		p, err := l.Memory.Payments.Proposal(ctx, l.draft(k, token.Units(1), noon).ID)
+		p, err := r.Memory.Payments.Proposal(ctx, r.draft(k, token.Units(1), noon).ID)
 		if err == nil && p.Payment.Proposal {
 			proposed = append(proposed, p)
 		}
 	}
 	if len(proposed) > 0 && !from.Payment.Proposal {
-		from = pick(l.run, "proposal", proposed...)
+		from = pick(r, "proposal", proposed...)
 	}
 	if !from.Payment.Proposal {
 		return
 	}
-	now, moves := l.at(), map[string]proposal.Proposal{}
-	published, closed := from, from
+	now, published, closed := r.at(), from, from
 	published.Event, closed.Event, closed.Closed = "", "", true
-	moves["published"] = published
-	switch s := from.Payment.State; {
+	moves, s := []proposal.Proposal{published}, from.Payment.State
+	switch {
 	case s.Signed() || s.UsedUp():
-		moves["closed"] = closed
+		moves = append(moves, closed)
 	case s == payment.Prepared:
-		moves["refused"] = from.Refused(proposal.Refusal{Code: pick(l.run, "code", "x", "")}, now)
-		moves["cancelled"] = from.End(payment.Cancelled, now)
+		moves = append(moves, from.Refused(proposal.Refusal{Code: pick(r, "code", "x", "")}, now), from.End(payment.Cancelled, now))
 	case s == payment.Proposed:
-		moves["approved"] = from.Approve(proposal.Author{Key: "key_3", Root: "key_3"}, now)
-		moves["expired"], moves["cancelled"] = from.End(payment.Expired, now), from.End(payment.Cancelled, now)
-		moves["begun"] = from.Begin(l.elsewhere(payment.New(from.Payment.ID, from.Request(), usdc, "base-sepolia", now)))
+		begun := from.Begin(r.elsewhere(payment.New(from.Payment.ID, from.Request(), usdc, "base-sepolia", now)))
+		moves = append(moves, begun, from.Approve(proposal.Author{Key: "key_3", Root: "key_3"}, now),
+			from.End(payment.Expired, now), from.End(payment.Cancelled, now))
 	}
-	move := pick(l.run, "move", slices.Sorted(maps.Keys(moves))...)
-	to, g := moves[move], store.Guard{}
-	if move == "begun" && pick(l.run, "guarded", false, true) {
-		g, to.Payment.Guarded = l.guard(), true
+	to, g := pick(r, "move", moves...), store.Guard{}
+	if s == payment.Proposed && to.Payment.State == payment.Prepared && pick(r, "guarded", false, true) {
+		g, to.Payment.Guarded = r.guard(), true
 	}
-	l.do(call{name: fmt.Sprintf("Amend %s %s, written %d times, guard %s %d", to.Payment.ID, move, from.Writes, g.ID, g.Version),
-		of: func(s Stores) answer { return done(s.Payments.Amend(ctx, from, to, g)) }},
-		append(about(to.Payment), guardOf("guard_0"), guardOf("guard_1"))...)
+	r.do(calls("Payments.Amend", from, to, g), append(about(to.Payment), guardOf("guard_0"), guardOf("guard_1"))...)
 }

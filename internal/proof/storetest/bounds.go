@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -68,27 +67,28 @@ type filler struct {
 }
 
 // do makes a write, whose answer is want.
-func (f filler) do(what string, want error, write func(Stores) error) {
+func (f filler) do(want error, c call) {
 	f.Helper()
 	for _, s := range []Stores{f.Memory, f.Database} {
-		if err := write(s); !errors.Is(err, want) {
-			f.Errorf("%s: %v, want %v", what, err, want)
+		if got := c.make(s); got.class != class(want) {
+			f.Errorf("%v: %q, want %q", c, got.class, class(want))
 		}
 	}
 }
 
 // fill makes n writes, 16 at once, and one more, whose answer is want.
-func (f filler) fill(what string, n int, want error, write func(s Stores, i int) error) {
+func (f filler) fill(n int, want error, write func(i int) call) {
 	f.Helper()
-	f.do(what, nil, func(s Stores) error {
-		var group errgroup.Group
-		group.SetLimit(16)
-		for i := range n {
-			group.Go(func() error { return write(s, i) })
-		}
-		return group.Wait()
-	})
-	f.do("one more of "+what, want, func(s Stores) error { return write(s, n) })
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range n {
+		group.Go(func() error {
+			f.do(nil, write(i))
+			return nil
+		})
+	}
+	_ = group.Wait() // no error
+	f.do(want, write(n))
 }
 
 func (f filler) see(calls ...call) {
@@ -107,45 +107,39 @@ func (f filler) payment() {
 	}
 	r, _ = r.Batch(r.Entries)
 	of := offer(ids[0], noon, r)
-	f.do("creating", nil, func(s Stores) error { return create(s, of) })
+	f.do(nil, calls("Payments.Create", of))
 	of = committed(of, 3)
 	of.Attempts[0].Raw = make([]byte, store.MaxRaw)
-	f.do("committing", nil, func(s Stores) error { return s.Payments.Commit(ctx, of) })
-	bump := func(s Stores) error { return s.Payments.AddAttempt(ctx, of) }
+	f.do(nil, calls("Payments.Commit", of))
 	for n := 1; n < store.MaxAttempts; n++ {
 		if of = bumped(of, token.MaxAmount().Sub(token.Units(uint64(n)))); n == store.MaxAttempts-1 {
 			of.Attempts[n].Raw = make([]byte, store.MaxRaw)
 		}
-		f.do("bumping", nil, bump)
+		f.do(nil, calls("Payments.AddAttempt", of))
 	}
-	last, tx := of, store.PendingTxOf(of)
-	of, tx.Hashes = bumped(of, token.MaxAmount()), append(tx.Hashes, chain.Hash{1})
-	f.do("bumping once more", store.ErrTooLarge, bump)
-	f.do("bumping a no-op once more", store.ErrTooLarge, func(s Stores) error { return s.Payments.BumpNoop(ctx, tx) })
-	of = confirmed(last)
+	tx := store.PendingTxOf(of)
+	tx.Hashes = append(tx.Hashes, chain.Hash{1})
+	f.do(store.ErrTooLarge, calls("Payments.AddAttempt", bumped(of, token.MaxAmount())))
+	f.do(store.ErrTooLarge, calls("Payments.BumpNoop", tx))
+	of, _ = of.Confirm(chain.Receipt{Tx: of.LastAttempt().Hash, Succeeded: true, Block: 17}, noon.Add(time.Hour))
 	of.Event.Body = make([]byte, store.MaxEvent)
-	f.do("finishing", nil, func(s Stores) error { return s.Payments.Finish(ctx, of) })
-	f.see(paymentOf(of.ID), txsOf(ids[0], 3))
-}
-
-func create(s Stores, p payment.Payment) error {
-	_, _, err := s.Payments.Create(ctx, p)
-	return err
+	f.do(nil, calls("Payments.Finish", of))
+	f.see(append(paymentOf(of.ID), txsOf(ids[0], 3)...)...)
 }
 
 // pages makes more than a page: of a query, which is a megabyte, and of a list.
 func (f filler) pages() {
-	f.fill("no-ops", 10, nil, func(s Stores, i int) error {
+	f.fill(10, nil, func(i int) call {
 		tx := noop(ids[1], uint64(i))
 		tx.Raw = bytes.Repeat([]byte{byte(i)}, store.MaxRaw)
-		return s.Payments.PutNoop(ctx, tx)
+		return calls("Payments.PutNoop", tx)
 	})
-	f.see(txsOf(ids[1], 1))
-	f.fill("payments", 102, nil, func(s Stores, i int) error {
-		made := maker{uint64(i)}
-		draft := made.draft(noon.Add(time.Duration(i/2) * time.Second))
-		return errors.Join(create(s, draft), s.Payments.Commit(ctx, committed(draft, uint64(100+i))))
-	})
+	f.see(txsOf(ids[1], 1)...)
+	draft := func(i int) payment.Payment {
+		return offer(ids[0], noon.Add(time.Duration(i/2)*time.Second), numbered(i))
+	}
+	f.fill(102, nil, func(i int) call { return calls("Payments.Create", draft(i)) })
+	f.fill(102, nil, func(i int) call { return calls("Payments.Commit", committed(draft(i), uint64(100+i))) })
 	for _, list := range []store.Filter{{Limit: -1}, {Limit: 1000}, {Limit: 7}, {Reference: "inv-2041", Limit: 7},
 		{Status: payment.StatusPending, Limit: 7}, {Asset: coins[0], Limit: 7}, {Status: "unheard of"}} {
 		list.Merchant, list.Mode = "mer_a", "test"
@@ -155,64 +149,56 @@ func (f filler) pages() {
 
 // wallets has as many merchants, and as many reservations, as a wallet may have.
 func (f filler) wallets() {
-	full := wallet.Wallet{ID: ids[0], Ceiling: math.MaxUint64, Balance: token.Units(100), Gas: token.Units(100),
-		Reservations: map[payment.ID]wallet.Reservation{}}
-	open := func(s Stores) error { return s.Payments.Open(ctx, full, usdc.Contract) }
-	reserve := func(merchant string, capped uint64) func(Stores) error {
+	full := wallet.Wallet{ID: ids[0], Ceiling: math.MaxUint64, Balance: token.Units(100), Gas: token.Units(100)}
+	reserve := func(merchant string, capped uint64) call {
 		n := need(full, payment.ID("pay_"+merchant))
 		n.Merchant, n.MerchantCap = merchant, capped
-		return func(s Stores) error { return must.Err(s.Payments.Reserve(ctx, n)) }
+		return calls("Payments.Reserve", n)
 	}
-	f.do("opening", nil, open)
-	f.do("reconciling", nil, func(s Stores) error {
-		return s.Payments.Reconcile(ctx, full, full.Balance, full.Gas, merchants(wallet.MaxInFlight, 1), nil)
-	})
-	f.do("a nonce of a merchant more", wallet.ErrMerchantCap, reserve("mer_more", 9))
-	f.do("a nonce of one that is counted", nil, reserve(fmt.Sprintf("mer_%026d", 7), 9))
-	full.ID = ids[1]
-	for i := range wallet.MaxInFlight {
-		full.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon,
-			For: strings.Repeat("r", 32)}
-	}
-	f.do("opening at the bound", nil, open)
-	f.do("a reservation more", wallet.ErrCeiling, reserve("mer_a", 0))
+	f.do(nil, calls("Payments.Open", full, usdc.Contract))
+	counts := merchants(wallet.MaxInFlight)
+	f.do(nil, calls("Payments.Reconcile", full, full.Balance, full.Gas, counts, new(wallet.Progress)))
+	f.do(wallet.ErrMerchantCap, reserve("mer_more", 9))
+	f.do(nil, reserve(fmt.Sprintf("mer_%026d", 7), 9)) // it is counted already
+	full.ID, full.Reservations = ids[1], reservations(wallet.MaxInFlight)
+	f.do(nil, calls("Payments.Open", full, usdc.Contract))
+	f.do(wallet.ErrCeiling, reserve("mer_a", 0))
 	f.see(walletOf(ids[0]), walletOf(ids[1]))
 }
 
 func (f filler) days() {
 	most := wallet.Spendable(token.MaxAmount())
-	charge := func(key string, amount token.Amount, count uint64) func(Stores) error {
-		return func(s Stores) error {
-			return s.Payments.Charge(ctx, store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: amount, Count: count,
-				Limits: []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}}})
-		}
+	charge := func(key string, amount token.Amount, count uint64) call {
+		return calls("Payments.Charge", store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: amount, Count: count,
+			Limits: []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}}})
 	}
 	key := func(i int) string { return fmt.Sprintf("key_%012d", i) }
-	f.fill("keys of a day", store.MaxDayKeys, store.ErrDayKeys, func(s Stores, i int) error {
-		return charge(key(i), most.Sub(token.Units(9)), math.MaxUint64-9)(s)
+	f.fill(store.MaxDayKeys, store.ErrDayKeys, func(i int) call {
+		return charge(key(i), most.Sub(token.Units(9)), math.MaxUint64-9)
 	})
-	f.do("charging a key that is counted", nil, charge(key(7), token.Units(9), 1))
-	f.do("charging an asset, which is no key", nil, charge(coins[0].String(), token.Units(1), 1))
+	f.do(nil, charge(key(7), token.Units(9), 1))            // it is counted already
+	f.do(nil, charge(coins[0].String(), token.Units(1), 1)) // it is no key
 	f.see(chargedOf(key(7), noon))
 }
 
 func (f filler) rules() {
-	deny := func(s Stores, i int) error {
-		return s.Payments.Deny(ctx, store.Denial{To: token.Address{18: byte(i >> 8), 19: byte(i)}, Reason: long(store.MaxReason / 4), At: noon})
+	deny := func(i int) call {
+		to := token.Address{18: byte(i >> 8), 19: byte(i)}
+		return calls("Payments.Deny", store.Denial{To: to, Reason: long(store.MaxReason / 4), At: noon})
 	}
-	f.fill("denials", store.MaxDenied, store.ErrTooLarge, deny)
-	f.do("replacing a denial", nil, func(s Stores) error { return deny(s, 0) })
-	set := func(s Stores, chainID, version int) error {
+	f.fill(store.MaxDenied, store.ErrTooLarge, deny)
+	f.do(nil, deny(0)) // replaces
+	set := func(chainID, version int) call {
 		v := settings.Default(settings.Rail{ChainID: uint64(chainID), Token: usdc, Network: "devnet"})
 		v.Version, v.Why = uint64(version), fmt.Sprint("test ", version)
-		return s.Payments.SetSettings(ctx, v)
+		return calls("Payments.SetSettings", v)
 	}
 	for i := range store.MaxRails {
-		f.do("a rail", nil, func(s Stores) error { return set(s, 1+i, 0) })
+		f.do(nil, set(1+i, 0))
 	}
-	f.do("one more rail", store.ErrTooLarge, func(s Stores) error { return set(s, 1+store.MaxRails, 0) })
+	f.do(store.ErrTooLarge, set(1+store.MaxRails, 0))
 	for i := range settings.Kept + 2 {
-		f.do("a version", nil, func(s Stores) error { return set(s, 1, 1+i) })
+		f.do(nil, set(1, 1+i))
 	}
 	f.see(rulesOf, historyOf(rail(1)))
 	if n := len(must.Get(f.Memory.Payments.SettingsHistory(ctx, rail(1)))(f)); n != settings.Kept {
@@ -221,24 +207,24 @@ func (f filler) rules() {
 }
 
 func (f filler) proposals() {
-	made, proposals := maker{1000}, make([]proposal.Proposal, proposal.MaxOpen+3)
+	proposals := make([]proposal.Proposal, proposal.MaxOpen+3)
 	for i := range proposals {
-		proposals[i] = proposed(made.request())
+		by := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour, NotBefore: noon}
+		proposals[i] = proposal.New(by, numbered(1000+i), usdc, 84532, "base-sepolia", noon)
 	}
-	propose := func(s Stores, i int) error { return must.Err(s.Payments.Propose(ctx, proposals[i])) }
+	propose := func(i int) call { return calls("Payments.Propose", proposals[i]) }
 	for i := range proposal.MaxOpen { // all count at one item
-		f.do("an open proposal", nil, func(s Stores) error { return propose(s, i) })
+		f.do(nil, propose(i))
 	}
-	f.do("one more", store.ErrProposals, func(s Stores) error { return propose(s, proposal.MaxOpen) })
-	f.do("proposing again", nil, func(s Stores) error { return propose(s, 0) })
+	f.do(store.ErrProposals, propose(proposal.MaxOpen))
+	f.do(nil, propose(0))
+	from := proposals[0]
 	for i, want := range []error{store.ErrProposals, nil, store.ErrProposals} { // ended, closed, and again
-		f.do("ending", nil, func(s Stores) error {
-			from, err := s.Payments.Proposal(ctx, proposals[0].Payment.ID)
-			to := from.End(payment.Expired, noon)
-			to.Closed = i > 0
-			return errors.Join(err, s.Payments.Amend(ctx, from, to, store.Guard{}))
-		})
-		f.do("one more", want, func(s Stores) error { return propose(s, proposal.MaxOpen+i) })
+		to := from.End(payment.Expired, noon)
+		to.Closed = i > 0
+		f.do(nil, calls("Payments.Amend", from, to, store.Guard{}))
+		f.do(want, propose(proposal.MaxOpen+i))
+		from, from.Writes = to, from.Writes+1
 	}
 }
 
@@ -246,17 +232,16 @@ func (f filler) delivery() {
 	d := newDelivery(mailboxes[0], noon)
 	d.Event.Body = make([]byte, webhook.MaxBody)
 	_, _ = rand.Read(d.Event.Body) // never fails; no store makes it shorter
-	f.do("a delivery", nil, func(s Stores) error { return s.Webhooks.AddDelivery(ctx, d) })
-	try := func(s Stores) error {
-		_, now, err := s.Webhooks.Load(ctx, d.Ref)
-		i := len(now.Attempts)
-		now = tried(now, noon, false)
-		now.Attempts[i].Error, now.Attempts[i].Response = strings.Repeat("e", 2048), strings.Repeat("\uFFFD", webhook.ResponseLimit)
-		return errors.Join(err, must.Err(s.Webhooks.Record(ctx, now, i)))
+	f.do(nil, calls("Webhooks.AddDelivery", d))
+	try := func() call {
+		i := len(d.Attempts)
+		d = tried(d, noon, false)
+		d.Attempts[i].Error, d.Attempts[i].Response = strings.Repeat("e", 2048), strings.Repeat("\uFFFD", webhook.ResponseLimit)
+		return calls("Webhooks.Record", d, i)
 	}
 	for range webhook.MaxAttempts {
-		f.do("an attempt", nil, try)
+		f.do(nil, try())
 	}
-	f.do("one more attempt", webhook.ErrTooLarge, try)
+	f.do(webhook.ErrTooLarge, try())
 	f.see(deliveryAt(d.Ref))
 }

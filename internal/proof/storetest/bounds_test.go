@@ -21,7 +21,7 @@ func TestEveryListHasABound(t *testing.T) {
 	found := map[string]bool{}
 	for _, port := range []reflect.Type{
 		reflect.TypeFor[store.Store](), reflect.TypeFor[store.AuditLog](), reflect.TypeFor[webhook.Store](),
-		reflect.TypeFor[apikey.Store](), reflect.TypeFor[apikey.Finder](), reflect.TypeFor[recipient.Store](),
+		reflect.TypeFor[apikey.Store](), reflect.TypeFor[recipient.Store](),
 	} {
 		for m := range port.Methods() {
 			for in := range m.Type.Ins() {

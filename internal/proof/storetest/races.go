@@ -18,35 +18,24 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A race is n calls of write at once, so many of which succeed. Every other has the refusal.
+// A race is n calls at once, so many of which succeed: they have no error, and report that the result is theirs. Every
+// other has the refusal.
 type race struct {
-	what    string
 	n, wins int
 	refusal error
-	write   func(i int) error
-}
-
-// errOthers is the refusal of a racing call that found another's result.
-var errOthers = errors.New("another call's")
-
-// othersUnless returns errOthers for a call that is not the one.
-func othersUnless(own bool, err error) error {
-	if err == nil && !own {
-		return errOthers
-	}
-	return err
+	call    func(i int) call
 }
 
 // run makes the calls. It repeats those whose outcome the store could not tell, as happens when many transactions meet
 // on one item.
-func (r race) run(t *testing.T) {
-	errs, start := make([]error, r.n), make(chan struct{})
+func (r race) run(t *testing.T, s Stores) {
+	answers, start := make([]answer, r.n), make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range r.n {
 		wg.Go(func() {
 			<-start
 			for range 20 {
-				if errs[i] = r.write(i); class(errs[i]) != unknown || errors.Is(errs[i], errOthers) {
+				if answers[i] = r.call(i).make(s); answers[i].class != unknown {
 					break
 				}
 			}
@@ -55,29 +44,29 @@ func (r race) run(t *testing.T) {
 	close(start)
 	wg.Wait()
 	won := 0
-	for _, err := range errs {
-		if err == nil {
+	for i, a := range answers {
+		if a.class == "" && !slices.Contains(a.values, any(false)) {
 			won++
-		} else if !errors.Is(err, r.refusal) {
-			t.Errorf("%s: %v, want %v", r.what, err, r.refusal)
+		} else if a.class != class(r.refusal) {
+			t.Errorf("%v: %q, want %q", r.call(i), a.class, class(r.refusal))
 		}
 	}
 	if won != r.wins {
-		t.Errorf("%d of %d racing %s got in, want %d", won, r.n, r.what, r.wins)
+		t.Errorf("%d of %d got in, want %d: %v", won, r.n, r.wins, r.call(0))
 	}
 }
 
 // Races checks on empty stores that as many of the racing writes succeed as would one after the other. They write
 // several items, or one item that many write. Alike covers one conditional write of an item, as in Finish.
 func Races(t *testing.T, s Stores) {
-	pay, hooks, made := s.Payments, s.Webhooks, new(maker)
-	prepared := func() payment.Payment {
-		p, _, err := pay.Create(ctx, made.draft(noon))
-		return must.Get(p, err)(t)
+	pay, drafts := s.Payments, make([]payment.Payment, 10)
+	for i := range drafts {
+		drafts[i] = offer(ids[0], noon, numbered(i))
 	}
-	under, p, same := make([]payment.Payment, 8), prepared(), prepared()
-	for i := range under {
-		under[i] = made.draft(noon)
+	under, p, same := drafts[:8], drafts[8], drafts[9]
+	for _, p := range drafts[8:] {
+		_, _, err := pay.Create(ctx, p)
+		must.OK(t, err)
 	}
 	const window = 150
 	w := wallet.Wallet{ID: ids[0], NextNonce: 5, Ceiling: 5 + window, Balance: token.Units(10 * window), Gas: token.Units(3 * window)}
@@ -86,40 +75,40 @@ func Races(t *testing.T, s Stores) {
 	must.OK(t, errors.Join(pay.Open(ctx, w, usdc.Contract), pay.Open(ctx, again, usdc.Contract)))
 	limits := []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000), Count: 17}, {Amount: token.Units(170)}}
 	for _, r := range []race{
-		{"payments under a guard", 8, 1, store.ErrChanged, func(i int) error {
-			_, created, err := pay.CreateGuarded(ctx, under[i], store.Guard{ID: "guard"})
-			return othersUnless(created, err)
+		{8, 1, store.ErrChanged, func(i int) call {
+			return calls("Payments.CreateGuarded", under[i], store.Guard{ID: "guard"})
 		}},
-		{"commits of a payment", 8, 1, store.ErrChanged, func(i int) error { return pay.Commit(ctx, committed(p, uint64(i))) }},
-		{"a payment and no-ops at a nonce", 6, 1, store.ErrNonceTaken, func(i int) error {
+		{8, 1, store.ErrChanged, func(i int) call { return calls("Payments.Commit", committed(p, uint64(i))) }},
+		{6, 1, store.ErrNonceTaken, func(i int) call {
 			if i == 0 {
-				return pay.Commit(ctx, committed(same, 100))
+				return calls("Payments.Commit", committed(same, 100))
 			}
-			return pay.PutNoop(ctx, noop(ids[0], 100))
+			return calls("Payments.PutNoop", noop(ids[0], 100))
 		}},
-		{"claims", 8, 1, errOthers, func(i int) error {
-			return othersUnless(pay.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), nil))
+		{8, 1, nil, func(i int) call {
+			return calls("Payments.Claim", w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second), new(wallet.Progress))
 		}},
-		{"charges", 50, 17, store.ErrDailyLimit, func(int) error {
-			return pay.Charge(ctx, store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: token.Units(10), Count: 1, Limits: limits})
+		{50, 17, store.ErrDailyLimit, func(int) call {
+			return calls("Payments.Charge", store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: token.Units(10), Count: 1,
+				Limits: limits})
 		}},
-		{"reservations", 200, window, wallet.ErrCeiling, func(i int) error {
-			return must.Err(pay.Reserve(ctx, need(w, payment.ID(fmt.Sprint("pay_", i)))))
+		{200, window, wallet.ErrCeiling, func(i int) call {
+			return calls("Payments.Reserve", need(w, payment.ID(fmt.Sprint("pay_", i))))
 		}},
-		{"reservations of one payment", 16, 16, nil, func(int) error { return must.Err(pay.Reserve(ctx, need(again, "pay_a"))) }},
-		{"rails of one coin", 4, 1, store.ErrChanged, func(int) error {
-			return pay.SetSettings(ctx, settings.Default(settings.Rail{ChainID: 84532, Token: usdc, Network: "devnet"}))
+		{16, 16, nil, func(int) call { return calls("Payments.Reserve", need(again, "pay_a")) }}, // one payment
+		{4, 1, store.ErrChanged, func(int) call {
+			return calls("Payments.SetSettings", settings.Default(settings.Rail{ChainID: 84532, Token: usdc, Network: "devnet"}))
 		}},
-		{"endpoints", 20, 10, webhook.ErrLimit, func(i int) error {
-			return hooks.AddEndpoint(ctx, newEndpoint(mailboxes[0], fmt.Sprint("we_", i)), 10)
+		{20, 10, webhook.ErrLimit, func(i int) call {
+			return calls("Webhooks.AddEndpoint", newEndpoint(mailboxes[0], fmt.Sprint("we_", i)), 10)
 		}},
-		{"issued keys", 50, apikey.MaxLive, apikey.ErrLimit, func(i int) error {
+		{50, apikey.MaxLive, apikey.ErrLimit, func(i int) call {
 			k := newKey(i)
 			k.MerchantID, k.CreatedAt = "mer_a", noon.Add(time.Duration(i)*time.Second)
-			return s.Keys.Issue(ctx, k, apikey.MaxLive)
+			return calls("Keys.Issue", k, apikey.MaxLive)
 		}},
 	} {
-		r.run(t)
+		r.run(t, s)
 	}
 
 	var nonces []uint64

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
@@ -35,12 +34,6 @@ func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
 		p.BatchContract = token.Address{0xba, 19: 0xba}
 	}
 	return p.AssignedTo(id.Address, unsigned(id, p, 7))
-}
-
-// found returns p as a chain shows it: without the request that asked for it.
-func found(p payment.Payment) payment.Payment {
-	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint, p.Reference, p.Metadata = "", "", "", "", "", nil
-	return p
 }
 
 func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
@@ -71,23 +64,13 @@ func need(w wallet.Wallet, id payment.ID) wallet.Need {
 	return wallet.Need{Wallet: w.ID, Payment: id, For: "revision", Amount: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
 }
 
-func proposed(r payment.Request) proposal.Proposal {
-	by := proposal.Proposal{By: proposal.Author{Key: "key_1", Root: "key_1"}, Required: true, Life: time.Hour, NotBefore: noon}
-	return proposal.New(by, r, usdc, 84532, "base-sepolia", noon)
+// numbered returns a request. No two have the same amount, and so the same bytes.
+func numbered(n int) payment.Request {
+	return payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("made ", n), To: token.Address{0xaa},
+		Amount: token.Units(uint64(n) + 1), Reference: "inv-2041"}
 }
 
-// A maker makes payments, no two of which have the same amount, and so the same bytes.
-type maker struct{ made uint64 }
-
-func (m *maker) request() payment.Request {
-	m.made++
-	return payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("made ", m.made), To: token.Address{0xaa},
-		Amount: token.Units(m.made), Reference: "inv-2041"}
-}
-
-func (m *maker) draft(at time.Time) payment.Payment { return offer(ids[0], at, m.request()) }
-
-// committed returns p committed at nonce, and bumped and confirmed p with another attempt and its end. None is stored.
+// committed returns p committed at nonce, and bumped p with another attempt. Neither is stored.
 func committed(p payment.Payment, nonce uint64) payment.Payment {
 	p, _ = p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789))
 	return p
@@ -100,16 +83,10 @@ func bumped(p payment.Payment, tip token.Amount) payment.Payment {
 	return p
 }
 
-func confirmed(p payment.Payment) payment.Payment {
-	p, _ = p.Confirm(chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: 17}, noon.Add(time.Hour))
-	return p
-}
-
 // newEndpoint returns an endpoint, and newDelivery a pending delivery, that is created at at.
 func newEndpoint(o webhook.Owner, id string) webhook.Endpoint {
-	secret := webhook.MintSecret(Random(1))
 	return webhook.Endpoint{Owner: o, ID: id, URL: "https://example.com/hook?a=%20b", Status: webhook.Enabled,
-		Secret: secret, CreatedAt: noon, EnabledAt: noon, Version: 1}
+		Secret: webhook.MintSecret(Random(1)), CreatedAt: noon, EnabledAt: noon, Version: 1}
 }
 
 func newDelivery(o webhook.Owner, at time.Time) webhook.Delivery {
@@ -124,11 +101,6 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 	d.Attempts = append(d.Attempts[:len(d.Attempts):len(d.Attempts)], webhook.Attempt{At: at.Add(123456789), StatusCode: 500,
 		Duration: 1234 * time.Millisecond, Error: "the endpoint answered", Response: "nö\x00\n"})
 	d.NextAttemptAt, d.Parked = at.Add(time.Hour), parked
-	return d
-}
-
-func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
-	d.Status, d.NextAttemptAt, d.Parked, d.EndedAt = s, time.Time{}, false, noon.Add(time.Hour)
 	return d
 }
 
@@ -147,11 +119,21 @@ func Random(seed byte) io.Reader {
 // long returns n of the longest characters in UTF-8.
 func long(n int) string { return strings.Repeat("🧾", n) }
 
-// merchants returns the longest names of n merchants, each with so many nonces.
-func merchants(n int, each uint64) map[string]uint64 {
+// merchants returns the longest names of n merchants, each with a nonce.
+func merchants(n int) map[string]uint64 {
 	all := map[string]uint64{}
 	for i := range n {
-		all[fmt.Sprintf("mer_%026d", i)] = each
+		all[fmt.Sprintf("mer_%026d", i)] = 1
+	}
+	return all
+}
+
+// reservations returns n reservations, none of which a wallet with few nonces makes itself.
+func reservations(n int) map[payment.ID]wallet.Reservation {
+	all := map[payment.ID]wallet.Reservation{}
+	for i := range n {
+		all[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon,
+			For: strings.Repeat("r", 32)}
 	}
 	return all
 }
