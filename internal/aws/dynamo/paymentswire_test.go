@@ -159,8 +159,8 @@ type repeated struct {
 	after    func()
 }
 
-// TestAnswersLostInsideTheSDK lets the SDK repeat writes whose callers then get another
-// answer than from a second call, which storetest makes. It stands in each method's comment.
+// TestAnswersLostInsideTheSDK lets the SDK repeat writes whose callers then get another answer than from a second call.
+// storetest accepts either. It stands in each method's comment.
 func TestAnswersLostInsideTheSDK(t *testing.T) {
 	s := newStage(t)
 	for _, row := range s.repeated() {
@@ -192,15 +192,6 @@ func (s *stage) repeated() []repeated {
 			}
 			return err
 		}, nil, func() { s.stored(s.p) }},
-		{"a payment that was there is not the caller's", nil, func() error {
-			p := s.draft()
-			p.ID = s.p.ID
-			stored, created, err := s.Create(ctx, p)
-			if created || stored.Revision != s.p.Revision {
-				s.Errorf("created %v, revision %s", created, stored.Revision)
-			}
-			return err
-		}, nil, func() { s.stored(s.p) }},
 		{"a discard that was repeated is not known to be the caller's", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
 		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
 			s.p = must.Get(s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon))(s)
@@ -217,20 +208,6 @@ func (s *stage) repeated() []repeated {
 		{"a no-op is put", nil, func() error {
 			return s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
 		}, nil, nil},
-		{"a reservation is taken over and charged once", nil, func() error {
-			w, err := s.Reserve(ctx, s.need())
-			if w.NextNonce != 6 || w.Balance != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
-				s.Errorf("reserved wallet: %+v", w)
-			}
-			return err
-		}, nil, nil},
-		{"a claim is held", nil, func() error {
-			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second), nil)
-			if !held {
-				s.Error("taken for another's")
-			}
-			return err
-		}, nil, nil},
 	}
 }
 
@@ -241,27 +218,15 @@ func dayOf(amount, limit uint64) store.Charge {
 	}}
 }
 
-func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
+// TestARefundIsSentOnce: storetest would accept a refund that the SDK repeats.
+func TestARefundIsSentOnce(t *testing.T) {
 	s := newStage(t)
-	ctx := t.Context()
-	charge := func() error { return s.Charge(ctx, dayOf(10, 30)) }
 	s.lose(1)
-	s.must("charging", charge()) // twice: the first answer was lost
-	s.must("charging", charge())
-	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
-		t.Errorf("charging a fourth time: %v", err)
-	}
-	s.sent()
-	s.lose(1)
-	if err := s.Refund(ctx, dayOf(10, 30)); err == nil {
+	if err := s.Refund(t.Context(), dayOf(10, 30)); err == nil {
 		t.Error("a refund whose answer was lost is taken for a known one")
 	}
 	if ops := s.sent(); !slices.Equal(ops, []string{"UpdateItem"}) {
 		t.Errorf("a refund was sent %d times", len(ops))
-	}
-	s.must("charging what was refunded", charge())
-	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
-		t.Errorf("refunded twice: %v", err)
 	}
 }
 
