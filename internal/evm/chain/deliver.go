@@ -66,6 +66,11 @@ func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 	if b.open() && slices.ContainsFunc(n, func(other Node) bool { return !breakerOf(other).open() }) {
 		return Reply{Class: Ambiguous, Detail: ErrOpen.Error()}
 	}
+	if len(n) > 2 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, share)
+		defer cancel()
+	}
 	reply := to.Send(ctx, raw)
 	switch {
 	case reply.Unasked:

@@ -79,7 +79,6 @@ func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return e.result()
 }
 
-// estimates are the nodes' answers to a call.
 type estimates struct {
 	of               Nodes // the configured ones
 	within           uint64
@@ -113,9 +112,10 @@ func (e *estimates) add(of int, node Node, gas uint64, err error) bool {
 	return false
 }
 
-// result returns Estimate's results. An estimate goes before ErrReverted, and ErrReverted before ErrListed.
+// result returns Estimate's results. An estimate goes before refusals, unless more than half of three or more nodes
+// refuse; ErrReverted goes before ErrListed.
 func (e *estimates) result() (uint64, error) {
-	if len(e.said) > 0 {
+	if outvoted := len(e.of) > 2 && e.of.Suffice(e.refusals); len(e.said) > 0 && !outvoted {
 		return believe(len(e.of), e.said, func(a, b uint64) int { return cmp.Compare(b, a) }), nil
 	}
 	if err := cmp.Or(e.reverted, e.listed); err != nil {

@@ -170,8 +170,8 @@ func TestFits(t *testing.T) {
 // TestL1Reserve: a transaction as large as many transfers, or with the gas of many, may pay the L1 fee as often.
 func TestL1Reserve(t *testing.T) {
 	market := chain.Market{L1Fee: token.Units(5)}
-	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20}, {88, 300_001, 20},
-		{132 + 3200 + 20, 4_000_000, 180}} {
+	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20},
+		{88, 300_001, 20}, {132 + 3200 + 20, 4_000_000, 180}} {
 		if got := market.L1Reserve(chain.Tx{Data: make([]byte, row.data), Gas: row.gas}); got != token.Units(row.want) {
 			t.Errorf("%d bytes and %d gas reserve %v, want %d", row.data, row.gas, got, row.want)
 		}

@@ -112,7 +112,6 @@ func timed[T any](ctx context.Context, node Node, ask func() (T, error)) (T, err
 	return value, err
 }
 
-// doubtEvery is how often Doubt logs a node.
 const doubtEvery = time.Minute
 
 // Doubt logs that Remit does not believe the view's node, at most once a minute, and counts the node as silent in its

@@ -105,6 +105,7 @@ func TestHedge(t *testing.T) {
 		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, "1 1 1"},
 		{"two of three that revert wait a second", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, "1 1 1"},
 		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, "1 1 1"},
+		{"and so do two beside one that passes", slows{gas(2, 20), reverts(20), reverts(20)}, 0, reverted, 40, "1 1 1"},
 		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, "1 1"},
 		{"a revert of the hedge, and the first may pass", slows{gas(1, 3000), reverts(20)}, 1, nil, 3000, "1 1"},
 		{"a revert of the first, and the hedge may pass", slows{reverts(600), gas(2, 3000)}, 2, nil, 3500, "1 1"},

@@ -100,8 +100,8 @@ func TestReceipts(t *testing.T) {
 // fails is asked for again, and another round asks again.
 func TestBlocksAreAskedForOnce(t *testing.T) {
 	tx := chain.Hash{1}
-	node := &stub{receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: chain.Hash{5}}}, blocks: map[uint64]chain.Hash{5: {5}},
-		account: chain.Account{Head: chain.Head{Number: 9, Final: 5}}}
+	node := &stub{receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: chain.Hash{5}}},
+		blocks: map[uint64]chain.Hash{5: {5}}, account: chain.Account{Head: chain.Head{Number: 9, Final: 5}}}
 	agreed := func(heads chain.Heads) (agreed bool) {
 		views := must.Get(heads.Views(t.Context(), nobody, nobody))(t)
 		return len(must.Get(views.Receipts(t.Context(), []chain.Hash{tx}))(t).Agreed) == 1
@@ -171,8 +171,8 @@ func TestDecide(t *testing.T) {
 		{1, 0, 0, false, false}, {1, 0, 1, true, true}, {2, 0, 1, false, false}, {2, 0, 2, true, true},
 		{3, 0, 1, false, false}, {3, 0, 2, true, false}, {3, 0, 3, true, true}, {4, 0, 2, false, false}, {4, 0, 3, true, false},
 		{1, 1, 0, false, false}, {2, 1, 0, false, false}, {2, 1, 1, true, false}, {3, 1, 1, false, false}, {3, 1, 2, true, false},
-		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false},
-		{5, 4, 1, false, false},
+		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false},
+		{5, 2, 2, true, false}, {5, 4, 1, false, false},
 	} {
 		all, a := make(chain.Nodes, test.configured), chain.Agreement{By: make(chain.Views, test.by)}
 		for v, want := range map[chain.Verdict]bool{
@@ -194,8 +194,8 @@ func TestDecideAgainst(t *testing.T) {
 		by                 string // hosts
 		want               bool
 	}{
-		{2, 1, "a", false}, {3, 0, "ab", true}, {3, 0, "aa", false}, {3, 0, "a", false}, {3, 1, "ab", true}, {4, 1, "ab", false},
-		{4, 0, "aab", true}, {5, 2, "ab", false}, {5, 0, "abb", true},
+		{2, 1, "a", false}, {3, 0, "ab", true}, {3, 0, "aa", false}, {3, 0, "a", false}, {3, 1, "ab", true},
+		{4, 1, "ab", false}, {4, 0, "aab", true}, {5, 2, "ab", false}, {5, 0, "abb", true},
 	} {
 		a := chain.Agreement{Against: make(chain.Views, 1)}
 		for _, host := range test.by {
@@ -430,7 +430,6 @@ var (
 	latest  chain.ConfirmationRule // whose blocks are final at once
 )
 
-// A stub is a node with scripted answers.
 type stub struct {
 	name     string
 	down     bool

@@ -226,8 +226,8 @@ func TestTransfers(t *testing.T) {
 		{"a node without the last block yet", func(s *stub) { s.blocks = nil }, chain.ErrUnavailable, "asking b: node has no block 9"},
 		{"one on a fork", func(s *stub) { s.blocks[9] = chain.Hash{0xf9} }, chain.ErrDisagree, "b says 0xf9"},
 		{"one without the last transfer", func(s *stub) { s.transfers = s.transfers[:1] }, chain.ErrDisagree, "b says nothing"},
-		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) }, chain.ErrDisagree,
-			"a says nothing, b says 0 units"},
+		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) },
+			chain.ErrDisagree, "a says nothing, b says 0 units"},
 		{"one with another transfer", func(s *stub) { s.transfers[1] = moved(3) }, chain.ErrDisagree, "0x02"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -188,11 +188,11 @@ func usual(r request) any {
 		"eth_blockNumber": "0xa", "eth_getTransactionCount": nonce, "eth_call": executed,
 		"eth_getCode":    map[bool]string{true: fmt.Sprintf("0x%x", disburser.Code())}[r.arg(0) == contract.String()],
 		"eth_getBalance": "0x400000000000000000", "eth_maxPriorityFeePerGas": "0x59682f00", "eth_estimateGas": "0xfde8",
-		"eth_feeHistory": map[string]any{"oldestBlock": "0x1f", "reward": []any{[]any{"0xf4240"}}, "gasUsedRatio": []any{0.4},
-			"baseFeePerGas": []any{"0x64", "0x62"}},
+		"eth_feeHistory": map[string]any{"oldestBlock": "0x1f", "reward": []any{[]any{"0xf4240"}},
+			"gasUsedRatio": []any{0.4}, "baseFeePerGas": []any{"0x64", "0x62"}},
 		"eth_getTransactionReceipt": receipt, "eth_getLogs": receipt["logs"],
-		"eth_getBlockByNumber": map[string]any{"number": at, "hash": "0x" + strings.Repeat("b1", 32), "timestamp": "0x60",
-			"gasLimit":     "0x1c9c380",
+		"eth_getBlockByNumber": map[string]any{"number": at, "hash": "0x" + strings.Repeat("b1", 32),
+			"timestamp": "0x60", "gasLimit": "0x1c9c380",
 			"transactions": []any{map[string]any{"hash": signedHash, "from": account.String(), "nonce": "0x1"}}},
 		"eth_getTransactionByHash": map[string]any{"hash": signedHash, "from": account.String(), "to": contract.String(), "nonce": "0x7",
 			"value": "0x10", "input": "0xa905", "blockNumber": "0x5"},
@@ -217,8 +217,8 @@ func TestReadsWhatNodesAnswer(t *testing.T) {
 			must.OK(t, json.Unmarshal([]byte(row[1]), &differ))
 			all := map[string]func(request) raw{}
 			for _, method := range []string{"eth_blockNumber", "eth_getTransactionCount", "eth_call", "eth_getBalance", "eth_estimateGas",
-				"eth_maxPriorityFeePerGas", "eth_feeHistory", "eth_getTransactionReceipt", "eth_getLogs", "eth_getBlockByNumber",
-				"eth_getTransactionByHash", "eth_getCode"} {
+				"eth_maxPriorityFeePerGas", "eth_feeHistory", "eth_getTransactionReceipt", "eth_getLogs",
+				"eth_getBlockByNumber", "eth_getTransactionByHash", "eth_getCode"} {
 				all[method] = func(r request) raw {
 					reply, ok := differ[method+" "+r.variant()]
 					if !ok {
@@ -310,8 +310,8 @@ func TestEstimatesABatchLikeTheLast(t *testing.T) {
 		for i := range entries {
 			entries[i] = disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)}
 		}
-		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}),
-			Batch: true})
+		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract,
+			Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true})
 		if caps := fmt.Sprintf("%q", asked); err != nil || gas != step.gas || caps != step.caps {
 			t.Errorf("%s: %#x, %v, asked within %s; want %#x within %s", step.why, gas, err, caps, step.gas, step.caps)
 		}

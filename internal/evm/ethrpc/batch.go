@@ -113,7 +113,6 @@ func (n *Node) end(err error, calls []query, waiting []*query) error {
 	return nil
 }
 
-// errRate reports a call that was not sent because the node limits its rate.
 var errRate = errors.New("node limits its rate")
 
 // grow doubles the number of calls of one request if more are waiting and it is long since it was

@@ -110,8 +110,8 @@ func TestBacksOff(t *testing.T) {
 	}{
 		{"HTTP 429", 60, busy(""), nil, 40},
 		{"HTTP 429 with Retry-After", 21, busy("2"), []time.Duration{2 * time.Second}, 40},
-		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
-			1600 * time.Millisecond}, 0},
+		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond,
+			800 * time.Millisecond, 1600 * time.Millisecond}, 0},
 		{"longer than anybody waits", 0, busy("60"), nil, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -11,6 +11,10 @@ import (
 // all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
 
+// maxParts bounds a response's braces and commas: a part that is read takes some hundred bytes, and its text may take
+// three. A full response of receipts has some 300,000.
+const maxParts = 1 << 19
+
 // NewTransport returns a transport for nodes. It keeps many connections and takes no proxy from the environment.
 func NewTransport() *http.Transport {
 	protocols := new(http.Protocols)

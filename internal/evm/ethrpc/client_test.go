@@ -388,6 +388,24 @@ func TestBoundsAResponse(t *testing.T) {
 	}
 }
 
+// TestBoundsTheParts: parts that are short take far more memory than their text, and logs are compared each with each.
+func TestBoundsTheParts(t *testing.T) {
+	var body string
+	url := handle(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+	body = "[" + strings.Repeat("{},", ethrpc.MaxParts/2) + "{}]"
+	if _, err := open(t, url).Fees(t.Context()); err == nil || !strings.Contains(err.Error(), "parts") {
+		t.Errorf("a flood of objects: %v", err)
+	}
+	tx := chain.Hash{1}
+	for more, want := range []int{1, 0} {
+		body = fmt.Sprintf(`[{"id":1,"result":"0x14a34"},{"id":2,"result":{"transactionHash":"%s","status":"0x1","blockNumber":"0x5",`+
+			`"blockHash":"%s","logs":[{"topics":[],"data":"0x"}%s]}}]`, tx, chain.Hash{5}, strings.Repeat(`,{"topics":[],"data":"0x"}`, ethrpc.MaxLogs-1+more))
+		if got, err := open(t, url).Receipts(t.Context(), []chain.Hash{tx}); len(got) != want {
+			t.Errorf("%d logs above the bound: %d receipts, %v", more, len(got), err)
+		}
+	}
+}
+
 func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
 	url := handle(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
@@ -489,8 +507,8 @@ func TestNamesANodeWithoutAFinalBlock(t *testing.T) {
 		signedHash + `"}`))
 	var log strings.Builder
 	now := time.Now()
-	node := must.Get(ethrpc.Open(serve(t, answers).URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
-		Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+	node := must.Get(ethrpc.Open(serve(t, answers).URL, ethrpc.Config{ChainID: chainID,
+		Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	for i := range 100 {
 		if i == 50 {
 			tagged = result("null")
@@ -499,8 +517,8 @@ func TestNamesANodeWithoutAFinalBlock(t *testing.T) {
 		_, _ = node.Receipts(t.Context(), []chain.Hash{hash(t, signedHash)})
 		now = now.Add(2 * time.Second)
 	}
-	for text, want := range map[string]int{"node has no final block": 4, "cannot be read": 4, "level=WARN": 8, "node=" + node.String(): 8,
-		"tag=finalized": 4, "Internal error": 2} {
+	for text, want := range map[string]int{"node has no final block": 4, "cannot be read": 4, "level=WARN": 8,
+		"node=" + node.String(): 8, "tag=finalized": 4, "Internal error": 2} {
 		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("%q is logged %d times in 200 s, want %d:\n%s", text, got, want, &log)
 		}

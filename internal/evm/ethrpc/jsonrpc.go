@@ -155,6 +155,8 @@ func (n *Node) roundTrip(ctx context.Context, text []byte) ([]byte, time.Duratio
 	after := time.Duration(seconds) * time.Second
 	if response.StatusCode/100 != 2 {
 		err = &httpError{response.StatusCode, told}
+	} else if err == nil && bytes.Count(told, []byte("{"))+bytes.Count(told, []byte(",")) > maxParts {
+		err = fmt.Errorf("%w: more than %d parts", errAnswer, maxParts)
 	}
 	return told, after, err
 }

@@ -18,7 +18,6 @@ import (
 // accept less, or fewer logs: Alchemy 2,000, 500 or 10 by plan, Tenderly's gateway 2,000.
 const maxSpan = 10_000
 
-// logFilter is the argument of eth_getLogs.
 type logFilter struct {
 	From    string         `json:"fromBlock"`
 	To      string         `json:"toBlock"`
@@ -72,7 +71,6 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 
 var errTransfer = fmt.Errorf("eth_getLogs: %w: not a transfer that was asked for", errAnswer)
 
-// transferOf reads a log that logFilter requested.
 func transferOf(l placed, coin token.Address, wallets []token.Address, first, last uint64) (chain.LoggedTransfer, error) {
 	transfer, ok := l.event().Transfer()
 	if !ok || l.Removed || l.Block == nil || l.BlockHash == nil || l.Index == nil || l.Tx.IsZero() ||

@@ -9,7 +9,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// errNoHistory reports a node that lacks the state of the queried blocks.
 var errNoHistory = errors.New("node lacks the history to tell")
 
 // probes is the number of blocks in one request. A search among b blocks takes log(b)/log(probes+1)

@@ -15,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// errAnswer reports an answer of the wrong shape.
 var errAnswer = errors.New("unusable answer")
 
 // A quantity is a JSON-RPC quantity: "0x" and hex digits. Some nodes send leading zeros, which are forbidden.
@@ -161,6 +160,9 @@ func (l logged) event() chain.Log {
 	return chain.Log{Contract: token.Address(l.Contract), Topics: l.Topics, Data: l.Data}
 }
 
+// maxLogs is the most logs of a receipt of ours: a batch has 100 transfers.
+const maxLogs = 4096
+
 // of returns the receipt of tx, and false if tx is not mined: some nodes send one without a block before that.
 func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	switch {
@@ -170,6 +172,8 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 		return chain.Receipt{}, false, nil
 	case r.Status == nil || *r.Status > 1:
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
+	case len(r.Logs) > maxLogs:
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v with more than %d logs", errAnswer, tx, maxLogs)
 	case r.Logs == nil && *r.Status == 1: // no proof that nothing moved
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without logs", errAnswer, tx)
 	}

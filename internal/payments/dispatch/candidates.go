@@ -23,7 +23,6 @@ const (
 	surveyReads = 20
 )
 
-// errMore reports wallets that were not tried.
 var errMore = fmt.Errorf("%w: other wallets may be able to pay", ErrUnavailable)
 
 // candidates returns the wallets to try for a need, apart from tried: first those whose records can pay. It leaves out

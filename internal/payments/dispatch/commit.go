@@ -140,7 +140,6 @@ func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Nee
 	return nil, wallet.Wallet{}, d.keyless(ctx, need.Wallet, err)
 }
 
-// errShort reports a request with too little time left to reserve a nonce.
 var errShort = errors.New("too little time is left")
 
 // short reports whether too little time is left to reserve a nonce.
@@ -191,6 +190,9 @@ func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Pay
 	if errors.Is(err, store.ErrNonceTaken) {
 		// A run took the reservation for an orphan and used up its nonce.
 		tx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
+		if err == nil && tx.Payment == p.ID {
+			err = ErrWaiting // a torn copy has p as prepared: recovery decides
+		}
 		if err != nil {
 			return payment.Payment{}, err
 		}

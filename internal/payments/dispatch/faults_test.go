@@ -349,8 +349,8 @@ func TestWithoutRules(t *testing.T) {
 // TestANonceThatIsForgone is used up step by step, and left to check-receipts at the first that fails. The no-op ties
 // up its L1 fee too.
 func TestANonceThatIsForgone(t *testing.T) {
-	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Fees#2": "PutNoop#1",
-		"Sign#2": "PutNoop#1", "PutNoop#1": "Send#2"} {
+	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1",
+		"Fees#2": "PutNoop#1", "Sign#2": "PutNoop#1", "PutNoop#1": "Send#2"} {
 		p := newProcess(t, breaks(call).With("Commit#1", elsewhere))
 		if p.ask("k").is(call+" fails", nil).without(never); p.Did("Send#2") != (call == "") {
 			t.Errorf("%s fails: %v", call, p.Calls)

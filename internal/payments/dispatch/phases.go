@@ -29,7 +29,6 @@ func (p *phases) end(phase int) {
 	p.last = now
 }
 
-// attr returns the phases in milliseconds.
 func (p *phases) attr() slog.Attr {
 	var all []any
 	for phase, name := range [phaseCount]string{"simulate", "store", "reserve", "commit", "broadcast"} {

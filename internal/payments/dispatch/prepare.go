@@ -187,7 +187,6 @@ func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment
 	return errMemo
 }
 
-// errBlocked reports a wallet from which the token pays nobody.
 var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
 
 // errUnapproved reports a wallet whose single transfers pass, but not the batch contract's.
@@ -280,7 +279,6 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one entry alone is a transfer
 }
 
-// call returns the call with which w would make p.
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
 	call.ByCall = d.ByCall && call.To == p.Token.Contract
@@ -342,7 +340,7 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	switch {
 	case passes(toItself):
 		i := place(reverted)
-		if i < 0 { // the node does not give the contract's reason
+		if i < 0 || i >= len(p.Entries) { // the node does not give the contract's reason
 			i = sort.Search(len(p.Entries)-1, func(n int) bool {
 				some := toItself
 				some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])

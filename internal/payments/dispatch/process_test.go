@@ -51,6 +51,7 @@ type process struct {
 	unapproved []token.Address          // wallets whose coins the batch contract may not spend
 	fit        int                      // the most entries that fit into a transaction; 0: any
 	tells      bool                     // the node gives the batch contract's reason
+	lies       int                      // how far it is from the truth
 	strict     bool                     // the token refuses call data of another length than a transfer's
 	blocked    int                      // simulated transfers from those to others
 	idle       token.Address            // the wallet of which none is mined
@@ -265,7 +266,7 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 		sum, _ = sum.Add(e.Amount)
 		switch refused := slices.Contains(p.refuses, e.To) || p.balance(c.From).Less(sum); {
 		case refused && p.tells:
-			return 0, &chain.EntryError{Index: i, Err: chain.ErrReverted}
+			return 0, &chain.EntryError{Index: i + p.lies, Err: chain.ErrReverted}
 		case refused:
 			return 0, chain.ErrReverted
 		}

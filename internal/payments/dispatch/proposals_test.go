@@ -53,8 +53,8 @@ func deskOf(p *process) *desk {
 	d.Proposals = &dispatch.Proposals{Rails: rails, Events: d,
 		Terms: func(context.Context, string) (apikey.Terms, error) { return d.terms, nil },
 		Explain: func(err error) proposal.Refusal {
-			for code, is := range map[string]error{"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
-				"approval_required": dispatch.ErrApprovalRequired} {
+			for code, is := range map[string]error{"insufficient_funds": dispatch.ErrInsufficient,
+				"daily_limit_exceeded": store.ErrDailyLimit, "approval_required": dispatch.ErrApprovalRequired} {
 				if errors.Is(err, is) {
 					return proposal.Refusal{Code: code}
 				}

@@ -30,7 +30,6 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
-// errNoKey reports a wallet whose key is out of reach.
 var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
 
 // keyless starts the cooldown of a wallet whose key is out of reach: another wallet's key may be available.

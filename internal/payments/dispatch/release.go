@@ -70,6 +70,9 @@ func (s *Proposals) lookAfter(ctx context.Context, id payment.ID, crowd bool) (s
 	if err != nil {
 		return false, err
 	}
+	if !p.Payment.Proposal {
+		return false, store.ErrNotFound // a torn copy has its place in the list alone
+	}
 	p = s.publish(ctx, p)
 	signed, err = s.tryRelease(ctx, p)
 	if crowd && !signed && p.Payment.State == payment.Proposed && p.Event == "" {
@@ -86,7 +89,6 @@ func (s *Proposals) amendUnchanged(ctx context.Context, p, to proposal.Proposal)
 	return nil
 }
 
-// tryRelease releases or ends a proposal.
 func (s *Proposals) tryRelease(ctx context.Context, p proposal.Proposal) (signed bool, err error) {
 	terms, err := s.Terms(ctx, p.Payment.Merchant)
 	switch state, now := p.Payment.State, s.Now(); {

@@ -151,6 +151,11 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 	if err != nil {
 		return err
 	}
+	for _, w := range opening { // in a torn copy, one has a record
+		if w.Suspect() {
+			suspicion, _ = w.Reasons()
+		}
+	}
 	wallets = slices.DeleteFunc(slices.Clone(wallets), func(r wallet.Registration) bool { _, known := opening[r.ID]; return !known })
 	_ = abreast(wallets, func(r wallet.Registration) error {
 		w := opening[r.ID]

@@ -26,8 +26,8 @@ func (deaf) Leave(context.Context, store.Place) error                { return po
 func TestTurnstile(t *testing.T) {
 	ids := 'a'
 	p := newProcess(t, nil)
-	p.d.Turns = dispatch.Turnstile{Places: p.Tables, Most: 2, NewID: func() string { ids++; return string(ids) }, Now: p.Now,
-		Log: slog.New(slog.DiscardHandler)}
+	p.d.Turns = dispatch.Turnstile{Places: p.Tables, Most: 2, NewID: func() string { ids++; return string(ids) },
+		Now: p.Now, Log: slog.New(slog.DiscardHandler)}
 	p.ask("paid").is("alone", nil)
 	p.Script = script{
 		"Create#2": func(p *process) error {

@@ -169,8 +169,8 @@ var own = token.Address{0x77}
 
 // owning is a registration of own.
 func owning(p *process) error {
-	return p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(own), Token: porttest.Rail.Token.Contract,
-		State: wallet.Assigned, Key: wallet.InSecret, Merchant: asked.Merchant})
+	return p.Tables.Register(context.Background(), wallet.Registration{ID: walletOf(own),
+		Token: porttest.Rail.Token.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: asked.Merchant})
 }
 
 // of makes a request a merchant's, with wallets of its own or without.

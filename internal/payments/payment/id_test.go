@@ -48,8 +48,8 @@ func TestFingerprint(t *testing.T) {
 	}
 	small, bit := rapid.SampledFrom([]string{"", "a", "b", "ab"}), rapid.ByteRange(0, 1)
 	draw := func(t *rapid.T) (meaning, string) {
-		m := meaning{bit.Draw(t, "to"), bit.Draw(t, "amount"), bit.Draw(t, "chain"), bit.Draw(t, "asset"), small.Draw(t, "reference"),
-			rapid.MapOfN(small, small, 0, 2).Draw(t, "metadata")}
+		m := meaning{bit.Draw(t, "to"), bit.Draw(t, "amount"), bit.Draw(t, "chain"), bit.Draw(t, "asset"),
+			small.Draw(t, "reference"), rapid.MapOfN(small, small, 0, 2).Draw(t, "metadata")}
 		return m, payment.Request{To: token.Address{19: m.to}, Amount: token.Units(uint64(m.amount)), Reference: m.reference,
 			Metadata: m.metadata, Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
 			Asset: token.Coin{ChainID: uint64(m.chain), Contract: token.Address{19: m.asset}}}.Fingerprint()

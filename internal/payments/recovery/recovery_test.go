@@ -31,8 +31,8 @@ import (
 var coin = token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}
 
 // world is a chain with two funded wallets, empty tables, and a recovery whose waits make blocks.
-func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments, r *recovery.Recovery,
-	mine func()) {
+func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments,
+	r *recovery.Recovery, mine func()) {
 	c, tables, keys = fakechain.New(1, coin.Contract, 1, 2), memory.NewPayments(), &fakechain.Keys{}
 	for n := range 2 {
 		keys.Add(fakechain.Wallet(n))

@@ -27,6 +27,7 @@ type bad struct {
 	head    func(*chain.Head)
 	account func(*chain.Account)
 	send    func([]byte) chain.Reply
+	hangs   bool // at each send
 	shown   bool // it shows a transaction at every nonce, signed by the wallet
 	receipt func(*chain.Receipt)
 	nothing bool // it has no receipt
@@ -70,6 +71,10 @@ func (b bad) Account(ctx context.Context, w, c token.Address, h chain.Head) (cha
 }
 
 func (b bad) Send(ctx context.Context, raw []byte) chain.Reply {
+	if b.hangs {
+		<-ctx.Done()
+		return chain.Reply{Class: chain.Ambiguous}
+	}
 	if b.send != nil {
 		return b.send(raw)
 	}
@@ -164,8 +169,8 @@ func TestOneNodeAnswersAlone(t *testing.T) {
 	for nodes := range 2 {
 		w := newWorld(t, nil)
 		w.three(bad{})
-		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", deaf: true}, bad{Node: w.peer, name: "c", deaf: nodes == 0},
-			bad{Node: w, name: "b"}}
+		w.settler.Nodes = chain.Nodes{bad{Node: w, name: "a", deaf: true},
+			bad{Node: w.peer, name: "c", deaf: nodes == 0}, bad{Node: w, name: "b"}}
 		_, err := w.settler.Run(t.Context(), "run")
 		if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); err != nil || known.At.IsZero() != (nodes == 0) {
 			t.Errorf("%d beside it: the tables were compared at %s, %v", nodes, known.At, err)
@@ -310,18 +315,55 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 	}
 }
 
-// TestOneNodeHidesThatGasIsTooLow: two nodes of three are enough to raise a gas limit, whatever the third says.
-func TestOneNodeHidesThatGasIsTooLow(t *testing.T) {
-	for _, says := range []chain.Class{chain.GasTooLow, chain.Ambiguous, chain.Accepted} {
-		w := newWorld(t, nil)
-		w.reply, w.gas = chain.GasTooLow, 50
-		p := w.commit("a", time.Hour)
-		w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: says} }})
-		_, _ = w.round()
-		if got := len(w.stored(p).Attempts); got != 2 {
-			t.Errorf("one node says %s: %d attempts", says, got)
+// TestOneNodeHidesARefusal: two nodes of three are enough for another attempt, whatever the third says.
+func TestOneNodeHidesARefusal(t *testing.T) {
+	for _, refusal := range []chain.Class{chain.GasTooLow, chain.FeeTooLow, chain.Replacement, chain.Full} {
+		for _, says := range []chain.Class{refusal, chain.Ambiguous, chain.Accepted} {
+			w := newWorld(t, nil)
+			w.reply, w.gas = refusal, 50
+			p := w.commit("a", time.Hour)
+			w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: says} }})
+			_, _ = w.round()
+			if got := len(w.stored(p).Attempts); got != 2 {
+				t.Errorf("two nodes say %s, one %s: %d attempts", refusal, says, got)
+			}
 		}
 	}
+}
+
+// TestOneNodeMinesTheWrongAttempt: its receipt is under another attempt's hash; enough nodes have the true one.
+func TestOneNodeMinesTheWrongAttempt(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.commit("a", 4*minute)
+	w.price = 21
+	must.Get(w.round())(t)
+	hashes := w.stored(p).Hashes()
+	w.paid(p, hashes[1])
+	w.three(bad{receipt: func(r *chain.Receipt) { r.Tx = hashes[0] }})
+	for range 3 {
+		_, _ = w.run(50 * second)
+	}
+	if got := w.stored(p).State; got != payment.Confirmed {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// TestOneNodeHangsAtSends: it costs a round a second.
+func TestOneNodeHangsAtSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for _, key := range []string{"a", "b", "c"} {
+			w.commit(key, time.Hour)
+		}
+		w.three(bad{hangs: true, takes: 1, account: func(a *chain.Account) { a.Pending = a.Mined }})
+		w.settler.Now = time.Now
+		w.pooled, w.peer.pooled = 3, 3
+		began := time.Now()
+		_, _ = w.round()
+		if took := time.Since(began); took > 2*second {
+			t.Errorf("a round takes %s", took)
+		}
+	})
 }
 
 // TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and

@@ -57,11 +57,11 @@ func TestProgress(t *testing.T) {
 			[2]payment.Progress{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]payment.Progress{"mined", "none"}},
 		{"no node has a receipt", func(w *world) { mined(w); clear(w.receipts) }, nothing, [2]payment.Progress{"mined", "mined"}},
-		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 }, func(w *world) { w.peer.mined = 1 },
-			[2]payment.Progress{"sent", "mined"}},
+		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 },
+			func(w *world) { w.peer.mined = 1 }, [2]payment.Progress{"sent", "mined"}},
 		{"it is taken back", mined, func(w *world) { w.mined, w.pooled = 0, 1 }, [2]payment.Progress{"mined", "sent"}},
-		{"one of two nodes counts it no more", func(w *world) { mined(w); w.second() }, func(w *world) { w.peer.mined = 0 },
-			[2]payment.Progress{"mined", "sent"}},
+		{"one of two nodes counts it no more", func(w *world) { mined(w); w.second() },
+			func(w *world) { w.peer.mined = 0 }, [2]payment.Progress{"mined", "sent"}},
 		{"one of two nodes does not answer any more", func(w *world) { mined(w); w.second() },
 			func(w *world) { w.peer.down = porttest.ErrBroken }, [2]payment.Progress{"mined", "mined"}},
 		{"the chain is behind the tables", mined, func(w *world) {
@@ -82,14 +82,14 @@ func TestProgress(t *testing.T) {
 			w.paid(first(w), first(w).TxHash)
 			clear(w.second().receipts)
 		}, nothing, [2]payment.Progress{"sent", "sent"}},
-		{"the market asks too much", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, func(w *world) { w.price = 20 },
-			[2]payment.Progress{"waiting_for_fees", "sent"}},
+		{"the market asks too much", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) },
+			func(w *world) { w.price = 20 }, [2]payment.Progress{"waiting_for_fees", "sent"}},
 		{"the wallet lacks gas for the market", func(w *world) {
 			stuck(w)
 			w.has.Gas = token.Units(10*21 + 1)
 		}, func(w *world) { w.has = funds }, [2]payment.Progress{"waiting_for_funds", "sent"}},
-		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, func(w *world) { w.reply = chain.Accepted },
-			[2]payment.Progress{"waiting_for_funds", "committed"}},
+		{"the wallet lacks gas", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
+			func(w *world) { w.reply = chain.Accepted }, [2]payment.Progress{"waiting_for_funds", "committed"}},
 		{"the wallet is paused, and lacks gas", func(w *world) {
 			w.commit("a", minute)
 			w.reply = chain.Funds

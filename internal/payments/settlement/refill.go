@@ -105,7 +105,6 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	return min(refills, times(has.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
-// mostRefills is the highest number of refills in a report.
 const mostRefills = 100
 
 func times(has, each token.Amount) (n uint64) {

@@ -125,8 +125,8 @@ func TestRefill(t *testing.T) {
 // alone where it pays the gas.
 func TestRefillsLeft(t *testing.T) {
 	for _, test := range []struct{ unit, token, ether, want uint64 }{
-		{0, 500_000, 0, 2}, {0, 500_001, 0, 1}, {0, 1_000_001, 0, 0}, {0, 0, 1 << 58, 4}, {0, 500_000, 1 << 60, 1}, {0, 1, 1, 100},
-		{0, 0, 0, 100}, {1, 500_000, 1 << 60, 2},
+		{0, 500_000, 0, 2}, {0, 500_001, 0, 1}, {0, 1_000_001, 0, 0}, {0, 0, 1 << 58, 4}, {0, 500_000, 1 << 60, 1},
+		{0, 1, 1, 100}, {0, 0, 0, 100}, {1, 500_000, 1 << 60, 2},
 	} {
 		w := newWorld(t, script{})
 		w.settler.GasUnit = chain.GasUnit(test.unit)

@@ -99,6 +99,10 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 				"class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			r.held[s.Nonce], r.taken = true, true
+		case chain.Ambiguous:
+			if len(p.Nodes) > 2 {
+				return // it may hang at each
+			}
 		}
 	}
 }
@@ -135,10 +139,12 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if p.age(s.At) < p.BumpAfter || p.short(ctx, 0) {
 			continue
 		}
-		class, low := chain.Known, false
+		class, best := chain.Known, chain.Known
 		if i == 0 {
 			reply := p.rebroadcast(ctx, s)
-			class, low = reply.Class, reply.Most == chain.GasTooLow
+			if class, best = reply.Class, reply.Class; reply.Most != chain.Wrong && unheld[reply.Most] {
+				class = reply.Most // another node may take bytes and forget them, or be down
+			}
 			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
 				class = chain.Replacement // a node calls the bytes known, but no pool counts them
 			}
@@ -149,10 +155,10 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 				return err
 			}
 		}
-		if !market.Asks(s.Fees) && !unheld[class] && !low {
+		if !market.Asks(s.Fees) && !unheld[class] {
 			continue
 		}
-		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, low: low, market: market}
+		next := &bump{pass: p, tx: s, alone: i == 0 && p.noPaymentAfter(waiting), class: class, best: best, market: market}
 		bumped, err := next.store(ctx)
 		p.stale = p.stale || err != nil && !errors.Is(err, errSame)
 		switch {
@@ -191,7 +197,6 @@ func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply 
 // errSame reports that the next attempt would have no better chance than the last.
 var errSame = errors.New("nothing better to send")
 
-// The reasons of errSame.
 var (
 	errDear = fmt.Errorf("%w: the fee limit is reached", errSame)
 	errPoor = fmt.Errorf("%w: the wallet lacks gas", errSame)
@@ -202,8 +207,8 @@ type bump struct {
 	*pass
 	tx     wallet.PendingTx
 	alone  bool        // tx has the lowest nonce, and only no-ops follow
-	class  chain.Class // the nodes' best reply to the last attempt
-	low    bool        // most nodes call its gas limit too low
+	class  chain.Class // what enough nodes reply to the last attempt, or else the best reply
+	best   chain.Class // the best reply
 	market chain.Market
 	coins  token.Amount // that the payment moves
 	raised bool         // priced found better fees than the last attempt's
@@ -253,13 +258,13 @@ func (b *bump) storePayment(ctx context.Context) (wallet.PendingTx, error) {
 	b.coins = stored.Coins()
 	tx, again := stored.Tx, stored.Bump
 	tx.Gas = stored.Gas()
-	cancelled, hopeless := stored.LastAttempt().Noop, b.class == chain.Wrong
+	cancelled, hopeless := stored.LastAttempt().Noop, b.best == chain.Wrong
 	if !cancelled {
 		gas, err := b.Nodes.Estimate(ctx, chain.Call{From: b.tx.Address, To: tx.To, Value: tx.Value, Data: tx.Data})
 		if err == nil {
 			tx.Gas = max(tx.Gas, chain.GasLimit(gas))
 		}
-		hopeless = hopeless || b.class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
+		hopeless = hopeless || b.best == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
 		b.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", b.tx.Address,
@@ -331,7 +336,7 @@ func (b *bump) better(tx chain.Tx) bool {
 	affordable := !b.wallet.Gas.Sub(b.bumps.gas).Less(gas.Sub(b.tx.Gas)) &&
 		!b.wallet.Balance.Less(coin.Sub(b.tx.Amount)) ||
 		b.alone && !b.limit(b.tx, b.coins, tx, true).Less(tx.Fees.Cap)
-	return b.raised || b.low && dearer && affordable
+	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
 // limit returns the highest fee cap for tx, the next attempt at s, which moves coins of the token. It is FeeLimit, or

@@ -394,8 +394,8 @@ func TestReasonsStay(t *testing.T) {
 func TestFaults(t *testing.T) {
 	// The round counts or retries their failures, asks other nodes, or waits.
 	tolerated := []string{"Rules", "Head", "BlockHashes", "Count", "Estimate", "Send", "TxAtNonce", "Transactions"}
-	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment", "Account",
-		"Receipts", "Named", "Fees", "Signer", "Sign")
+	reads := append(tolerated, "Nodes", "Wallets", "Wallet", "Compared", "PendingTxs", "PendingTx", "Payment",
+		"Account", "Receipts", "Named", "Fees", "Signer", "Sign")
 	for _, test := range situations() {
 		if len(test.script) > 0 || test.err != nil {
 			continue

@@ -118,12 +118,14 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 	if s.Noop() && p.reservable(s.Nonce) {
 		return false, nil // while it is stored, no handler can commit a payment at the nonce
 	}
-	for _, disputed := range []bool{false, true} {
-		for _, h := range s.Hashes {
-			if a, ok := receipts.Agreed[h]; ok && disputed == (len(a.Against) > 0) {
-				return p.end(ctx, s, a)
-			}
+	var most chain.Agreement // one node may give a receipt of another attempt
+	for _, h := range s.Hashes {
+		if a, given := receipts.Agreed[h]; given && (most.Tx.IsZero() || len(a.By) > len(most.By)) {
+			most = a
 		}
+	}
+	if !most.Tx.IsZero() {
+		return p.end(ctx, s, most)
 	}
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return receipts.Seen[h] > 0 }) {
 		return false, nil // mined, not final

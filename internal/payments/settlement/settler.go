@@ -198,13 +198,11 @@ func (s *Settler) strange(ctx context.Context) bool {
 	return err != nil || !mark.Ran.IsZero()
 }
 
-// unused reports that no wallet is open yet.
 func (s *Settler) unused(ctx context.Context) bool {
 	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	return err == nil && !slices.ContainsFunc(wallets, func(w wallet.Registration) bool { return w.Opened })
 }
 
-// A run is Run's state between its rounds.
 type run struct {
 	by       string
 	began    time.Time

@@ -90,8 +90,8 @@ type acceptor struct {
 
 func newAcceptor(c *Cluster) *acceptor {
 	return &acceptor{Store: c.Store, cluster: c, revisions: map[string]uint16{}, wallets: map[wallet.ID]uint8{},
-		signed: map[spot][]signature{}, told: map[knower]bool{}, orphaned: map[knower]bool{}, events: map[string]payment.ID{},
-		published: map[payment.ID]bool{}, active: map[string]bool{}}
+		signed: map[spot][]signature{}, told: map[knower]bool{}, orphaned: map[knower]bool{},
+		events: map[string]payment.ID{}, published: map[payment.ID]bool{}, active: map[string]bool{}}
 }
 
 // number returns the number of a key, from 1, and gives it the next one if it has none.
@@ -158,16 +158,16 @@ func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
 }
 
 // take applies a write and takes its step. exact reports that the write is refused for the model's reasons only.
-func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot, revision string, bytes model.Bytes, exact bool,
-	write func() error) error {
+func (a *acceptor) take(ctx context.Context, op model.Op, id payment.ID, at spot, revision string, bytes model.Bytes,
+	exact bool, write func() error) error {
 	before, readable := a.look(id, at)
 	actor := scheduler.ActorOf(ctx)
 	nonce, told := a.onChain(actor, at, op == model.PutBack), a.told[knower{actor, revision, at}]
 	err := write()
 	after, still := a.look(id, at)
 	step := model.Step{Op: op, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce), Rev: number(a.revisions, revision), Bytes: bytes}
-	place := model.Place{Payment: &before.payment, Wallet: &before.wallet, Held: &before.held, Holder: &model.Reservation{},
-		Stored: &before.stored, Nonce: &nonce, Told: &told}
+	place := model.Place{Payment: &before.payment, Wallet: &before.wallet, Held: &before.held,
+		Holder: &model.Reservation{}, Stored: &before.stored, Nonce: &nonce, Told: &told}
 	if op == model.Reserve {
 		place.Unsure = a.unsure(at.id)
 	}
@@ -503,8 +503,8 @@ func (a *acceptor) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile shows the oracle the progress that it stores.
-func (a *acceptor) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64,
-	seen *wallet.Progress) error {
+func (a *acceptor) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount,
+	perMerchant map[string]uint64, seen *wallet.Progress) error {
 	before, _ := a.Store.Wallet(ctx, w.ID)
 	err := a.Store.Reconcile(ctx, w, balance, gas, perMerchant, seen)
 	if err == nil {

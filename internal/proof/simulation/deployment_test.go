@@ -54,8 +54,8 @@ func fakeChain(depth uint64, wallets int) (network, *fakechain.Chain) {
 		c.Fund(fakechain.Wallet(i), unit(1e15), unit(1e18))
 	}
 	return network{
-		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys, wallets: keys.All(),
-		mine:        func() { c.Mine(c.Nodes[0]) },
+		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys,
+		wallets: keys.All(), mine: func() { c.Mine(c.Nodes[0]) },
 		mineExactly: c.MineExactly,
 		reorg:       func(depth int) { c.Abandon(uint64(depth)) },
 		forget:      c.Nodes[0].Forget,
@@ -93,8 +93,8 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	unlimited.MerchantCap = 100
 	_ = d.store.SetSettings(t.Context(), unlimited)
 	for _, a := range on.wallets {
-		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, Token: on.coin.Contract,
-			State: wallet.Active, Key: wallet.InSecret})
+		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a},
+			Token: on.coin.Contract, State: wallet.Active, Key: wallet.InSecret})
 	}
 	d.pay = dispatch.New(config, dispatch.Parts{Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log,
 		Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN})
@@ -282,8 +282,8 @@ func TestCostOfAPayment(t *testing.T) {
 	}{
 		{"a payment", 1, 0, []string{"Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Send"}},
 		{"a replay", 1, 0, []string{"Create"}, []string{"Estimate"}},
-		{"a payment with an old quote and deny list", 2, time.Minute, []string{"Rules", "Create", "Reserve", "Commit", "Release"},
-			[]string{"Estimate", "Fees", "Send"}},
+		{"a payment with an old quote and deny list", 2, time.Minute,
+			[]string{"Rules", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
 		{"a payment by a registry that is read again", 3, time.Hour, []string{"Rules", "Wallets", "Create", "Reserve", "Commit", "Release"},
 			[]string{"Estimate", "Fees", "Send"}},
 	} {

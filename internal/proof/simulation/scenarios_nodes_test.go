@@ -193,8 +193,8 @@ func TestRPCFork(t *testing.T) {
 		nodes, forked int
 		refused       bool
 	}{
-		"one of one": {1, 1, true}, "one of two": {2, 1, false}, "two of two": {2, 2, true}, "one of three": {3, 1, false},
-		"two of three": {3, 2, true},
+		"one of one": {1, 1, true}, "one of two": {2, 1, false}, "two of two": {2, 2, true},
+		"one of three": {3, 1, false}, "two of three": {3, 2, true},
 	} {
 		perform(t, name, simulation.Setup{Nodes: test.nodes}, func(s *simulation.Scenario) {
 			s.Pay("client", order(0))

@@ -128,8 +128,8 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 	of := 1 + 2*several.IntN(2)
 	var orders []oracle.Order
 	for i := range 1 + rng.IntN(4) {
-		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i),
-			Amount: uint64(100*i + 500)}
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)),
+			To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
 		if i%3 == 1 {
 			order.Patience = 4 * time.Second
 		}
@@ -179,8 +179,8 @@ func Simulate(seed uint64, merchants int, byzantine bool, r Reduction, trace fun
 		}
 		n.strike()
 		if at := n.steps; setup.Own != "" && at%200 == 100 && at < 2_000 { // others and itself, before and after
-			c.StartClient(fmt.Sprint("client-own", at), oracle.Order{Key: fmt.Sprint("own", at), Merchant: fmt.Sprintf("mer_%d", 1+at/200%2),
-				To: fakechain.Payee(750 + at/200), Amount: 50}, 2, false)
+			c.StartClient(fmt.Sprint("client-own", at), oracle.Order{Key: fmt.Sprint("own", at),
+				Merchant: fmt.Sprintf("mer_%d", 1+at/200%2), To: fakechain.Payee(750 + at/200), Amount: 50}, 2, false)
 		}
 		if changing && !n.ended() && changes.IntN(80) == 0 {
 			c.change(changes, n.steps)
@@ -256,8 +256,8 @@ func (c *Cluster) change(rng *rand.Rand, step int) {
 func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 	for i := range rng.IntN(3) {
 		from := rng.IntN(c.Wallets)
-		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1),
-			Ether: rng.IntN(2) == 0 && c.Gas.Unit == 0}
+		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from),
+			To: fakechain.Wallet(from + 1), Ether: rng.IntN(2) == 0 && c.Gas.Unit == 0}
 		if from+1 == c.Wallets {
 			order.To = fakechain.Payee(100 + i)
 		}

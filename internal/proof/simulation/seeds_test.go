@@ -104,8 +104,8 @@ func TestSeeds(t *testing.T) {
 // of an attempt that the tables had lost.
 func TestSeedsThatFailed(t *testing.T) {
 	defer func(share uint64) { *byzantine = share }(*byzantine)
-	for s, share := range map[uint64]uint64{465176: 0, 597881: 0, 100045933: 0, 200071164: 0, 8500008720: 25, 9500002398: 100,
-		9600034827: 100} {
+	for s, share := range map[uint64]uint64{465176: 0, 597881: 0, 100045933: 0, 200071164: 0, 8500008720: 25,
+		9500002398: 100, 9600034827: 100} {
 		*byzantine = share
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)

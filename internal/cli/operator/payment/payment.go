@@ -142,11 +142,11 @@ func releases(ctx context.Context, d *deployed.Deployment, asset token.Coin) (al
 	due, err := d.Payments.Due(ctx, time.Now().Add(proposal.MaxAhead+proposal.MaxLife), math.MaxInt32)
 	for _, named := range due {
 		p, err := d.Payments.Proposal(ctx, named.ID)
-		if err != nil {
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // a torn copy may have the place in the list alone
 			return nil, err
 		}
 		state := p.Payment.State
-		open := !p.Waits() && !state.Signed() && !state.UsedUp()
+		open := p.Payment.Proposal && !p.Waits() && !state.Signed() && !state.UsedUp()
 		if open && (asset == token.Coin{} || asset == p.Payment.Coin()) {
 			all = append(all, p)
 		}
