@@ -265,8 +265,8 @@ func (r results) consumption(base string) plan.Consumption {
 		LookReads: get("look=wallet", "reads"), LookWrites: get("look=wallet", "writes"),
 		Stored: get("payment=kept", "bytes"), HookStored: r.value("Store/webhook=kept", "bytes"),
 		Items: 4, // payment, hash, delivery, and the list's entry
-		Post:  r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000, Get: 2*storeSeconds + plan.WorkSeconds,
-		Auth: storeSeconds + plan.WorkSeconds,
+		Post:  r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000,
+		Get:   2*storeSeconds + plan.WorkSeconds, Auth: storeSeconds + plan.WorkSeconds,
 		Hook: 2*storeSeconds + merchantSeconds + plan.WorkSeconds, Work: plan.WorkSeconds,
 	}
 	for _, function := range []string{"send-payment", "check-receipts", "deliver-webhook", "get-transaction"} {

@@ -126,8 +126,8 @@ var (
 	digits      = regexp.MustCompile(`[0-9A-Fa-f]`)
 	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms",
 		"secretsmanager": "secretsmanager", "AWSEvents": "events"}
-	parts = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem",
-		"Update": "UpdateItem"}
+	parts = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem",
+		"Put": "PutItem", "Update": "UpdateItem"}
 )
 
 // An item has the partition of a request to DynamoDB.
@@ -270,8 +270,8 @@ func (s *stack) simulated(t *testing.T, least int) {
 		if refused++; a.allowed || !thief {
 			refused--
 		}
-		request := map[string]any{"name": role, "policies": policies[role], "action": a.action, "resource": s.arn(a.resource),
-			"allowed": a.allowed}
+		request := map[string]any{"name": role, "policies": policies[role], "action": a.action,
+			"resource": s.arn(a.resource), "allowed": a.allowed}
 		if len(a.partitions) > 0 {
 			request["context"] = map[string]any{"dynamodb:LeadingKeys": a.partitions}
 		}

@@ -237,8 +237,8 @@ func TestKeysAtTheGate(t *testing.T) {
 		"a key that was rotated away": expired.key,
 		"a bearer token":              "Bearer " + m.key,
 	} {
-		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12", "GET /api-keys",
-			"POST /webhooks"} {
+		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12",
+			"GET /api-keys", "POST /webhooks"} {
 			method, path, _ := strings.Cut(route, " ")
 			a := merchant{t: t, s: s, key: key}.call(method, path, nil)
 			if a.status != 401 || a.text != invalidKey {

@@ -146,7 +146,6 @@ func remove(table *string, key, partition string) func(context.Context, aws.Conf
 		&dynamodb.DeleteItemInput{TableName: table, Key: in(key, partition), ConditionExpression: never})
 }
 
-// query reads a partition.
 func query(table *string, partition string) func(context.Context, aws.Config) error {
 	return by(dynamodb.NewFromConfig, (*dynamodb.Client).Query,
 		&dynamodb.QueryInput{TableName: table, KeyConditionExpression: aws.String("pk = :pk"),

@@ -207,10 +207,10 @@ func TestWalletKeyReads(t *testing.T) {
 			service, asked = "kms", map[string]string{"keyId": "1", "signingAlgorithm": cmp.Or(c.secret, "ECDSA_SHA_256")}
 		}
 		record, _ := json.Marshal(map[string]any{
-			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{},
-			"source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
-			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call, "requestParameters": asked,
-				"userIdentity": c.by},
+			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region,
+			"resources": []string{}, "source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
+			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call,
+				"requestParameters": asked, "userIdentity": c.by},
 		})
 		var matched struct{ Result bool }
 		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)},

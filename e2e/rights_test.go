@@ -179,7 +179,6 @@ func (s *stack) useEverything(t *testing.T) {
 	o.ok(nil, "wallet", "funding", "--undo", "--yes", funding)
 }
 
-// items reads a whole table.
 func (s *stack) items(t *testing.T, table string) []map[string]types.AttributeValue {
 	t.Helper()
 	found := must.Get(dynamodb.NewFromConfig(s.Administrator()).Scan(t.Context(),
@@ -232,12 +231,11 @@ func (s *stack) logical(name string) string {
 // logged returns the lines of a function's log group so far, which others may share.
 func (s *stack) logged(t *testing.T, function string) []string {
 	t.Helper()
-	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "ReleaseProposals": "Settlement",
-		"DeliverWebhook": "Delivery"}[function]
+	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement",
+		"ReleaseProposals": "Settlement", "DeliverWebhook": "Delivery"}[function]
 	return s.linesOf(t, s.Resources[cmp.Or(group, "Requests")+"LogGroup"])
 }
 
-// linesOf returns the lines of a log group.
 func (s *stack) linesOf(t *testing.T, group string) []string {
 	t.Helper()
 	var lines []string

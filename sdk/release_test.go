@@ -153,8 +153,8 @@ func zipped(t *testing.T, site interface{ ReadFile(string) ([]byte, error) }) []
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	info := "standardwebhooks-1.1.0.dist-info/"
-	for _, name := range []string{"standardwebhooks/__init__.py", "standardwebhooks/exceptions.py", "standardwebhooks/webhooks.py",
-		info + "METADATA", info + "WHEEL", info + "RECORD"} {
+	for _, name := range []string{"standardwebhooks/__init__.py", "standardwebhooks/exceptions.py",
+		"standardwebhooks/webhooks.py", info + "METADATA", info + "WHEEL", info + "RECORD"} {
 		text := must.Get(site.ReadFile(name))(t)
 		if name == info+"RECORD" {
 			text = regexp.MustCompile(`(?m)^.*(/INSTALLER|/REQUESTED|__pycache__|py\.typed|licenses).*\n`).ReplaceAll(text, nil)

@@ -25,8 +25,8 @@ func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
 		{name: "nothing found", govulncheck: "echo 'No vulnerabilities found.'", want: "No vulnerabilities found."},
 		{name: "something found", govulncheck: "echo 'Vulnerability #1'; exit 3", status: 3, want: "Vulnerability #1"},
 		{name: "the database is out of reach", govulncheck: unreachable, status: 75, want: "NOT CHECKED for known vulnerabilities"},
-		{name: "the mirror is out of reach", govulncheck: unreachable, env: []string{"GOVULNDB=https://mirror.example"}, status: 1,
-			want: "no such host"},
+		{name: "the mirror is out of reach", govulncheck: unreachable, env: []string{"GOVULNDB=https://mirror.example"},
+			status: 1, want: "no such host"},
 		{name: "the code does not compile", govulncheck: "echo 'govulncheck: loading packages'; exit 1", status: 1, want: "loading packages"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -207,7 +207,6 @@ func (v *victim) serve(ctx context.Context) error {
 	}
 }
 
-// count counts a fault by its name.
 func (v *victim) count(fault string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -356,7 +355,6 @@ func (v *victim) answer(n int) string {
 	return append(slices.Clone(v.orders[n]), "")[0]
 }
 
-// breaks notes a broken promise.
 func (v *victim) breaks(promise, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -113,14 +113,12 @@ func fewRequests() fault.Habit {
 	})
 }
 
-// tooMany answers 429.
 func tooMany(w http.ResponseWriter) bool {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "too many requests", http.StatusTooManyRequests)
 	return true
 }
 
-// A bucket holds the tokens of a second.
 type bucket struct {
 	rate   float64 // tokens a second
 	mu     sync.Mutex
@@ -128,7 +126,6 @@ type bucket struct {
 	filled time.Time
 }
 
-// take takes n tokens, if one is left.
 func (b *bucket) take(n float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,7 +46,6 @@ const (
 	stride = 100_000 // entry j of batch n asks for base+n+j*stride: there are fewer payments than that
 )
 
-// metrics are values by their units.
 type metrics map[string]float64
 
 // emit adds a result to a benchmark. name is "key=value" parts with slashes between them.
@@ -81,7 +80,6 @@ func pick[T any](full, short T) T {
 	return full
 }
 
-// sleep waits for d, or less if ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -147,7 +145,6 @@ func another(b testing.TB, m *sdk.Client) *sdk.Client {
 	return localtest.Join(b, &sdk.Client{URL: m.URL, HTTP: m.HTTP, Once: true}, "Bench")
 }
 
-// ask asks the API for payment n.
 func ask(ctx context.Context, m *sdk.Client, n int) (sdk.Payment, error) {
 	return m.Attempt(ctx, fmt.Sprint("order-", n), sdk.Order{To: payee, Amount: sdk.Amount(strconv.Itoa(base + n))})
 }

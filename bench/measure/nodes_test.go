@@ -344,7 +344,6 @@ func (n *testNode) fork() error {
 	return errors.Join(n.reorg(), n.mine(), n.mine())
 }
 
-// show makes a block and lets it be seen.
 func (n *testNode) show() error {
 	defer time.Sleep(600 * time.Millisecond)
 	return n.mine()

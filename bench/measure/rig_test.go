@@ -158,7 +158,6 @@ func (r *rig) Terms(ctx context.Context, merchantID string) (apikey.Terms, error
 
 func (r *rig) Touch(context.Context, apikey.Hash, time.Time, time.Time) error { return nil }
 
-// take returns the counts, and begins anew.
 func (r *rig) take() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -116,8 +116,8 @@ func lives(b *testing.B, n, size int) {
 	emit(b, "look=wallet", look.sum().plus(usage{calls: -compared, reads: -look["Query"].reads - compared}).per(wallets, metrics{}))
 
 	sends := float64(q.requests) / float64(n)
-	deliverer := &webhook.Deliverer{Store: hooks, Queue: jobs, Sender: willing{}, Meter: emf.New(io.Discard, "", time.Now),
-		Now: time.Now, Jitter: func() float64 { return 0.5 }}
+	deliverer := &webhook.Deliverer{Store: hooks, Queue: jobs, Sender: willing{},
+		Meter: emf.New(io.Discard, "", time.Now), Now: time.Now, Jitter: func() float64 { return 0.5 }}
 	for _, job := range q.jobs {
 		must.OK(b, deliverer.Deliver(b.Context(), job))
 	}

@@ -72,7 +72,6 @@ func openAt(t *testing.T, url string, width int64, script string) sandbox {
 	return s
 }
 
-// command gives the browser a command.
 func command[P, R any](s sandbox, c cdp.Command[P, R], params P) {
 	s.Helper()
 	s.do("commanding the browser", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -406,7 +405,6 @@ func operation(name, selector string) chromedp.CSS {
 	return chromedp.CSS("#operations-Payments-" + name + " " + selector)
 }
 
-// open opens an operation's form.
 func (b *tab) open(name string) {
 	b.Helper()
 	b.do("opening "+name, chromedp.Click(operation(name, `.opblock-summary-control`)), chromedp.Click(operation(name, `.try-out__btn`)))

@@ -79,8 +79,8 @@ func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
 }
 
 func startCloud(ctx context.Context, config Config) (*Cloud, error) {
-	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"),
-		Log: filepath.Join(config.Dir, "cloud.log")}
+	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}),
+		Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
 	python, err := c.tool("python")
 	if err != nil {
 		return nil, err

@@ -27,8 +27,8 @@ func TestAFailedRunIsSilent(t *testing.T) {
 		env := boot.OpenWith(func(name string) string {
 			return map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",
 				"AWS_ENDPOINT_URL": server.URL, "ENVIRONMENT": "dev", "MODE": "test", "STACK": "remit", "RPC_SECRET": "rpc",
-				"WALLET_SECRETS": "wallets/", "API_KEYS_TABLE": "keys", "PAYMENTS_TABLE": "payments", "WEBHOOKS_TABLE": "webhooks",
-				"WEBHOOK_QUEUE_URL": server.URL, "SETTLE_QUEUE_URL": server.URL}[name]
+				"WALLET_SECRETS": "wallets/", "API_KEYS_TABLE": "keys", "PAYMENTS_TABLE": "payments",
+				"WEBHOOKS_TABLE": "webhooks", "WEBHOOK_QUEUE_URL": server.URL, "SETTLE_QUEUE_URL": server.URL}[name]
 		})
 		err := wire(env)(context.Background(), false)
 		must.OK(t, env.Err())

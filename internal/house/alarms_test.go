@@ -69,7 +69,6 @@ var rings = map[string]func(*emf.Meter){
 	"NodesSilentAlarm":    func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
 }
 
-// ran meters a run of check-receipts.
 func ran(r settlement.Report) func(*emf.Meter) {
 	return func(m *emf.Meter) {
 		runreport.Add(m, settlement.Account{Report: r, Config: stack.Config{Token: token.Token{Decimals: 6}, Live: true}})
@@ -238,8 +237,8 @@ func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
 		slog.SetDefault(slog.New(slog.NewJSONHandler(&refusals, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})))
 		refusals.Reset()
 		cfg := boot.OpenWith(func(name string) string {
-			return map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",
-				"STACK": "remit", "AWS_ENDPOINT_URL": server.URL}[name]
+			return map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID",
+				"AWS_SECRET_ACCESS_KEY": "secret", "STACK": "remit", "AWS_ENDPOINT_URL": server.URL}[name]
 		}).AWS
 		cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 		_ = call(cfg)

@@ -145,8 +145,8 @@ func TestTheBuildHasTheStagesParameters(t *testing.T) {
 		must.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
-	out, err := exec.CommandContext(t.Context(), "make", "-C", dir, "-f", filepath.Join(root, "Makefile"), "build", "ENV=prod",
-		"SET=LogLevel=DEBUG").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "make", "-C", dir, "-f", filepath.Join(root, "Makefile"), "build",
+		"ENV=prod", "SET=LogLevel=DEBUG").CombinedOutput()
 	want := regexp.MustCompile(`(?m)^build --config-env prod --parameter-overrides Canary=true Architecture=x86_64 .*LogLevel=DEBUG$`)
 	if err != nil || !want.Match(out) {
 		t.Errorf("%v\n%s", err, out)

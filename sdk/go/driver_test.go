@@ -160,8 +160,8 @@ func (l *own) value(ctx context.Context, c command) (any, error) {
 		}
 		return remit.VerifyWebhook(c.text(0), []byte(c.text(1)), header)
 	case "pay":
-		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference, Metadata: c.Options.Metadata,
-			Asset: c.Options.Asset, DifferentFrom: c.Options.Differs}
+		o := remit.Order{To: c.text(1), Amount: c.amount(2), Reference: c.Options.Reference,
+			Metadata: c.Options.Metadata, Asset: c.Options.Asset, DifferentFrom: c.Options.Differs}
 		return l.Pay(ctx, c.text(0), o, c.Options.chosen()...)
 	case "payMany":
 		b := remit.Batch{Reference: c.Options.Reference, Metadata: c.Options.Metadata, Asset: c.Options.Asset}

@@ -611,7 +611,6 @@ func (h *hooks) Check(_ context.Context, url string) error {
 	return nil
 }
 
-// An event is an announcement.
 type event struct {
 	owner webhook.Owner
 	kind  string
@@ -633,8 +632,8 @@ func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, e
 	return webhook.Attempt{At: epoch, StatusCode: 200, Duration: 38 * time.Millisecond, Response: "ok"}, h.refuse
 }
 
-func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webhook.DeliveryStatus, _ time.Time, after string,
-	_ int) ([]webhook.Delivery, string, error) {
+func (h *hooks) Page(_ context.Context, o webhook.Owner, id string, status webhook.DeliveryStatus, _ time.Time,
+	after string, _ int) ([]webhook.Delivery, string, error) {
 	if h.refuse == nil && status == webhook.Exhausted && after == "" {
 		return nil, "dlv_1", nil
 	}

@@ -184,7 +184,6 @@ func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
 	return reply(http.StatusOK, func(items []T) list { return list{each(view)(items)} })
 }
 
-// A page is a body that is not JSON.
 type page struct {
 	contentType, cacheControl string
 	content                   []byte

@@ -65,7 +65,6 @@ func (f *form) idempotencyKey() string {
 	return sent.Text
 }
 
-// pageLimit reads the parameter limit.
 func (f *form) pageLimit(otherwise int) int {
 	sent, ok := f.given("limit")
 	if !ok {

@@ -71,7 +71,6 @@ type entryError struct {
 	index int // from 0
 }
 
-// Unwrap returns the error of the entry.
 func (e entryError) Unwrap() error { return e.error }
 
 // request reads the parts that one payment and a batch have alike.

@@ -270,8 +270,8 @@ func TestWallets(t *testing.T) {
 	get(`{"data":[]}`)
 	must.OK(t, of(id, a.merchant, wallet.Assigned))
 	get(row(full, "active"))
-	must.OK(t, a.payments.Open(t.Context(), wallet.Wallet{ID: id, Merchant: a.merchant, NextNonce: 1, Ceiling: 9, Balance: token.Units(9),
-		Reservations: map[payment.ID]wallet.Reservation{}}, asset.Contract))
+	must.OK(t, a.payments.Open(t.Context(), wallet.Wallet{ID: id, Merchant: a.merchant, NextNonce: 1, Ceiling: 9,
+		Balance: token.Units(9), Reservations: map[payment.ID]wallet.Reservation{}}, asset.Contract))
 	a.node.account.Mined = 1
 	of5 := payment.Request{Merchant: a.merchant, Mode: "test", To: token.Address{9}, Amount: token.Units(5)}
 	p := payment.New("pay_a", of5, asset, "n", a.now).AssignedTo(id.Address, chain.Tx{ChainID: 84532})

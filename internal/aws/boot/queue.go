@@ -48,7 +48,6 @@ func Batches(job Job) func(context.Context, events.SQSEvent) (events.SQSEventRes
 	}
 }
 
-// try is job, where a panic is an error.
 func try(ctx context.Context, job Job, body string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

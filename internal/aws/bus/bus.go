@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-// source is the source of every event; rules match it.
 const source = "remit"
 
 // After a failure the bus is not called for a cooldown: its jobs would take time from webhooks.

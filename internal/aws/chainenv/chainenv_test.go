@@ -37,8 +37,8 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	}))
 	t.Cleanup(server.Close)
 	always := map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"RPC_SECRET": "rpc",
+		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a",
+		"AWS_SECRET_ACCESS_KEY": "b", "RPC_SECRET": "rpc",
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {

@@ -16,7 +16,6 @@ func encode(item any) attributes { return encodeValue(item).(*types.AttributeVal
 // args are values of expressions. A time is an instant; an encoded value stays as it is.
 type args = map[string]any
 
-// encodeValue returns an item, or a value in it.
 func encodeValue(v any) types.AttributeValue {
 	if encoded, ok := v.(types.AttributeValue); ok {
 		return encoded

@@ -264,7 +264,6 @@ func (t table) make(ctx context.Context, c change, why refusal, doing string, op
 // refusal stands for a change that was made before.
 type refusal func(stored attributes) error
 
-// is is a refusal that always stands for err.
 func is(err error) refusal { return unless(err, err) }
 
 // unless is a refusal that stands for missing if no item is stored, else for changed.

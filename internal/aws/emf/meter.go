@@ -88,7 +88,11 @@ func (m *Meter) line(at subject) map[string]any {
 		if unit != "" {
 			metrics = append(metrics, map[string]string{"Name": name, "Unit": unit})
 		}
-		if line[name] = sum(values); unit != "" && len(values) > 1 {
+		var sum float64
+		for _, v := range values {
+			sum += v
+		}
+		if line[name] = sum; unit != "" && len(values) > 1 {
 			line[name] = values
 		}
 	}
@@ -101,11 +105,4 @@ func (m *Meter) line(at subject) map[string]any {
 		}
 	}
 	return line
-}
-
-func sum(values []float64) (all float64) {
-	for _, v := range values {
-		all += v
-	}
-	return all
 }

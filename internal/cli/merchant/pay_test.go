@@ -40,7 +40,6 @@ func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
 	return out.String(), err
 }
 
-// write makes a file of payments.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "list.csv")

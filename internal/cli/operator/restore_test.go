@@ -43,8 +43,8 @@ func TestPauseAll(t *testing.T) {
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
 	unread := id(9)
 	for _, w := range []wallet.Wallet{
-		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"},
-		{ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
+		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas},
+		{ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"}, {ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
 	} {
 		must.OK(t, store.Open(t.Context(), w, operatortest.Rail().Token.Contract))
 	}

@@ -30,7 +30,6 @@ type Profile struct {
 	USDC string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
 
-// pricing is how the cost of a transfer is found.
 type pricing struct {
 	L1Fee  bool // the chain charges an L1 fee and an operator fee beside gas, which its GasPriceOracle gives
 	ByCall bool // nodes execute a call within its gas like a transaction, and pad no estimate: it stands for one

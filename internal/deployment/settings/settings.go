@@ -25,8 +25,7 @@ const (
 	MaxAge = 30 * time.Second
 	// MaxWindow is the largest NonceWindow. remit recover searches twice as many nonces.
 	MaxWindow = 64
-	// maxText bounds who and why.
-	maxText = 256
+	maxText   = 256
 )
 
 // Reasons why stored settings cannot be obeyed.

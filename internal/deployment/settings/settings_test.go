@@ -24,8 +24,8 @@ func TestValues(t *testing.T) {
 	}{
 		{"ChainId", "2", "looser"}, {"ChainId", "0", "refused"}, {"TokenAddress", a, "looser"}, {"TokenAddress", "", "refused"},
 		{"TokenSymbol", "EURC", "looser"}, {"TokenSymbol", "", "refused"}, {"TokenSymbol", "E C", "refused"},
-		{"TokenSymbol", "THIRTEEN-LONG", "refused"}, {"TokenDecimals", "36", "looser"}, {"TokenDecimals", "37", "refused"},
-		{"Network", "base", "looser"}, {"Network", "", "refused"},
+		{"TokenSymbol", "THIRTEEN-LONG", "refused"}, {"TokenDecimals", "36", "looser"},
+		{"TokenDecimals", "37", "refused"}, {"Network", "base", "looser"}, {"Network", "", "refused"},
 		{"ConfirmationRule", "3", "looser"}, {"ConfirmationRule", "", "looser"}, {"ConfirmationRule", "soon", "refused"},
 		{"Quorum", "strict", "looser"}, {"Quorum", "", "looser"}, {"Quorum", "most", "refused"},
 		{"BlockTime", "2s", "tighter"}, {"BlockTime", "2m", "refused"}, {"BlockTime", "2", "refused"},
@@ -119,8 +119,8 @@ func TestCached(t *testing.T) {
 		fails error
 		want  int
 	}{
-		{0, broken, 0}, {0, nil, 2}, {settings.MaxAge - 1, broken, 2}, {settings.MaxAge, broken, 0}, {settings.MaxAge, nil, 4},
-		{settings.MaxAge - 1, nil, 5}, // the clock went back
+		{0, broken, 0}, {0, nil, 2}, {settings.MaxAge - 1, broken, 2}, {settings.MaxAge, broken, 0},
+		{settings.MaxAge, nil, 4}, {settings.MaxAge - 1, nil, 5}, // the clock went back
 	} {
 		if got, _ := get(step.after, step.fails); got != step.want {
 			t.Errorf("after %s: %d, want %d", step.after, got, step.want)

@@ -215,7 +215,6 @@ func refillsMore(from, to Refill) bool {
 	return !to.Amount.IsZero() && (from.Low.Less(to.Low) || from.Amount.Less(to.Amount) || higher(from.Daily, to.Daily))
 }
 
-// field is the setting that at points to.
 func field[V any](name, about string, at func(*Settings) *V, text func(V) string, parse func(string) (V, error),
 	looser func(from, to V) bool) row {
 	return row{

@@ -12,7 +12,6 @@ import (
 // form is the shape of a key: scheme, mode, "_", id, "_", random, checksum.
 var form = regexp.MustCompile("^(remit_(?:test|live)_[0-9A-Za-z]{12}_[0-9A-Za-z]{43})([0-9A-Za-z]{6})$")
 
-// The parts of a key, and their lengths.
 const (
 	scheme      = "remit_"
 	idLen       = 12 // 71 bits: must differ only from the merchant's other keys

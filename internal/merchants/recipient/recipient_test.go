@@ -58,8 +58,8 @@ func TestBook(t *testing.T) {
 		failure error
 		want    bool
 	}{
-		{e.Address, time.Hour - 1, nil, false}, {e.Address, time.Hour, nil, true}, {e.Address, time.Hour, errLost, false},
-		{token.Address{2}, time.Hour, nil, false},
+		{e.Address, time.Hour - 1, nil, false}, {e.Address, time.Hour, nil, true},
+		{e.Address, time.Hour, errLost, false}, {token.Address{2}, time.Hour, nil, false},
 	} {
 		book := &recipient.AddressBook{Store: store{entries, test.failure}}
 		active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at))

@@ -144,8 +144,8 @@ func TestResendingGoesOn(t *testing.T) {
 	e := w.register(mine, hook)
 	for n := range 1002 {
 		at := noon.Add(time.Duration(n) * time.Millisecond)
-		d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)}, Event: w.numbered(n),
-			Status: webhook.Exhausted, CreatedAt: at, EndedAt: at.Add(time.Hour)}
+		d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)},
+			Event: w.numbered(n), Status: webhook.Exhausted, CreatedAt: at, EndedAt: at.Add(time.Hour)}
 		must.OK(t, w.store.AddDelivery(t.Context(), d))
 	}
 	w.clock = noon.Add(24 * time.Hour)
@@ -452,8 +452,8 @@ func TestPushDueTakesTurns(t *testing.T) {
 			o.Merchant = "mer_quiet"
 		}
 		must.OK(t, w.store.AddDelivery(t.Context(), webhook.Delivery{
-			Ref: webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: fmt.Sprintf("dlv_%032x", n)}, Status: webhook.Pending,
-			NextAttemptAt: noon.Add(time.Duration(n) * time.Second), Parked: true,
+			Ref:    webhook.Ref{Owner: o, Endpoint: "we_1", Delivery: fmt.Sprintf("dlv_%032x", n)},
+			Status: webhook.Pending, NextAttemptAt: noon.Add(time.Duration(n) * time.Second), Parked: true,
 		}))
 	}
 	must.OK(t, w.pusher.PushDue(t.Context(), noon.Add(time.Hour), 2))

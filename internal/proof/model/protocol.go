@@ -39,8 +39,8 @@ const (
 
 var names = [...]string{"create", "reassign", "discard", "reserve", "commit", "orphan", "put a no-op", "release", "return", "send", "bump",
 	"cancel", "confirm", "fail", "publish", "delete", "put back", "resume", "", "mine", "reorganize", "finalize", "copy the tables",
-	"lose the tables", "lose them unnoticed", "hold every wallet", "pass the deadline", "compare rail", "add rail", "close rail",
-	"open rail"}
+	"lose the tables", "lose them unnoticed", "hold every wallet", "pass the deadline", "compare rail", "add rail",
+	"close rail", "open rail"}
 
 // A Step is one step, at a nonce of a wallet, for a revision of the payment, with bytes. Each Op ignores some.
 type Step struct {
@@ -275,8 +275,8 @@ func (w World) Do(p Place, s Step) (refused Guard) {
 	case Reserve:
 		return w.reserve(p, s)
 	case Commit:
-		refused = w.first(need{ToldNonce, *p.Told}, need{IfPrepared, pay.State == Prepared}, need{SameRevision, pay.Rev == s.Rev},
-			need{UnusedNonce, *stored == 0})
+		refused = w.first(need{ToldNonce, *p.Told}, need{IfPrepared, pay.State == Prepared},
+			need{SameRevision, pay.Rev == s.Rev}, need{UnusedNonce, *stored == 0})
 		if refused != None {
 			return refused
 		}

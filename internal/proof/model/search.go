@@ -122,9 +122,9 @@ func (w World) place(s *state, step Step) (p Place, ok bool) {
 	}
 	i, n := step.Wallet, step.Nonce
 	p = Place{
-		Payment: &s.Payment, Wallet: &s.Wallets[i], Held: &s.Held[i], Holder: &s.Held[s.Payment.Wallet], Stored: &s.Stored[i][n],
-		Nonce: &s.nonces[i][n],
-		Told:  &s.told[i][n][max(step.Rev, 1)-1], Late: s.late, Unsure: w.Rails && !s.sure[i],
+		Payment: &s.Payment, Wallet: &s.Wallets[i], Held: &s.Held[i], Holder: &s.Held[s.Payment.Wallet],
+		Stored: &s.Stored[i][n], Nonce: &s.nonces[i][n],
+		Told: &s.told[i][n][max(step.Rev, 1)-1], Late: s.late, Unsure: w.Rails && !s.sure[i],
 	}
 	for v := range w.Wallets {
 		if w.Rails && v != i { // a rail knows nothing of another

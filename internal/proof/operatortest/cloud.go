@@ -74,8 +74,8 @@ func with(others, some map[string]string) map[string]string {
 }
 
 var outputs = map[string]string{"PaymentsTableName": "operator-payments", "ApiKeysTableName": "operator-keys",
-	"WebhooksTableName": "operator-webhooks", "WebhookQueueUrl": "http://queue", "WalletSecrets": "remit/wallets/", "RpcSecretArn": "nodes",
-	"AuditLogGroupName": "remit-audit"}
+	"WebhooksTableName": "operator-webhooks", "WebhookQueueUrl": "http://queue", "WalletSecrets": "remit/wallets/",
+	"RpcSecretArn": "nodes", "AuditLogGroupName": "remit-audit"}
 
 var parameters = map[string]string{"Mode": "test"}
 

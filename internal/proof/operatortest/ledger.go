@@ -138,9 +138,9 @@ func (l *Ledger) Run(change func([]payment.Payment) []payment.Payment, args ...s
 	config := stack.Config{ChainID: l.Chain.ID(), Token: l.Chain.Token(), Own: stack.Own{Window: 16}}
 	must.OK(l, tables.SetSettings(l.Context(), settings.Default(railOf(config))))
 	return Local(l.Context(), &deployed.Local{
-		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)}, Nodes: map[uint64][]string{l.Chain.ID(): l.URLs},
-		Config: config,
-		Keyed:  func() map[token.Address]token.Coin { return nil },
+		Tables: deployed.Tables{Payments: tables, Keys: new(memory.APIKeys)},
+		Nodes:  map[uint64][]string{l.Chain.ID(): l.URLs}, Config: config,
+		Keyed: func() map[token.Address]token.Coin { return nil },
 	}, args...)
 }
 

@@ -169,8 +169,8 @@ func (f filler) wallets() {
 func (f filler) days() {
 	most := wallet.Spendable(token.MaxAmount())
 	charge := func(key string, amount token.Amount, count uint64) call {
-		return calls("Payments.Charge", store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: amount, Count: count,
-			Limits: []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}}})
+		return calls("Payments.Charge", store.Charge{Merchant: "mer_a", Mode: "test", At: noon, Amount: amount,
+			Count: count, Limits: []payment.DailyLimit{{Key: key, Amount: token.MaxAmount(), Count: math.MaxUint64}}})
 	}
 	key := func(i int) string { return fmt.Sprintf("key_%012d", i) }
 	f.fill(store.MaxDayKeys, store.ErrDayKeys, func(i int) call {

@@ -66,8 +66,8 @@ func need(w wallet.Wallet, id payment.ID) wallet.Need {
 
 // numbered returns a request. No two have the same amount, and so the same bytes.
 func numbered(n int) payment.Request {
-	return payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("made ", n), To: token.Address{0xaa},
-		Amount: token.Units(uint64(n) + 1), Reference: "inv-2041"}
+	return payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("made ", n),
+		To: token.Address{0xaa}, Amount: token.Units(uint64(n) + 1), Reference: "inv-2041"}
 }
 
 // committed returns p committed at nonce, and bumped p with another attempt. Neither is stored.
@@ -98,8 +98,8 @@ func newDelivery(o webhook.Owner, at time.Time) webhook.Delivery {
 
 // tried returns d after another failed attempt, due an hour later.
 func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
-	d.Attempts = append(d.Attempts[:len(d.Attempts):len(d.Attempts)], webhook.Attempt{At: at.Add(123456789), StatusCode: 500,
-		Duration: 1234 * time.Millisecond, Error: "the endpoint answered", Response: "nö\x00\n"})
+	d.Attempts = append(d.Attempts[:len(d.Attempts):len(d.Attempts)], webhook.Attempt{At: at.Add(123456789),
+		StatusCode: 500, Duration: 1234 * time.Millisecond, Error: "the endpoint answered", Response: "nö\x00\n"})
 	d.NextAttemptAt, d.Parked = at.Add(time.Hour), parked
 	return d
 }
@@ -107,8 +107,8 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 // newKey returns a key that is minted from a seed, of one of two merchants.
 func newKey(seed int) apikey.Key {
 	s := apikey.Mint(Random(byte(seed)), apikey.Test)
-	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+seed%2], MerchantName: "Crème & Søn 🧁", Mode: s.Mode(),
-		Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
+	return apikey.Key{Hash: s.Hash(), ID: s.ID(), MerchantID: owners[1+seed%2], MerchantName: "Crème & Søn 🧁",
+		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: noon, Grant: apikey.Full()}
 }
 
 // Random returns a source of bytes that is the same for the same seed, for tests that mint keys.

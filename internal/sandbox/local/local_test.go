@@ -62,8 +62,8 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: " +
 		"application/json\r\nContent-Length: 24\r\n\r\n" + `{"merchant_name":"evil"}`
 	for host, want := range map[string]int{
-		"evil.example:" + port: 403, "evil.example": 403, "127.0.0.1.evil.example": 403, "192.0.2.1:" + port: 403, "": 403,
-		"host.docker.internal:" + port: 201, "x.host.docker.internal": 403, "127.0.0.1:" + port: 201,
+		"evil.example:" + port: 403, "evil.example": 403, "127.0.0.1.evil.example": 403, "192.0.2.1:" + port: 403,
+		"": 403, "host.docker.internal:" + port: 201, "x.host.docker.internal": 403, "127.0.0.1:" + port: 201,
 		"localhost:" + port: 201, "localhost": 201, "[::1]:" + port: 201, "127.0.0.2:9": 201,
 	} {
 		answer, body := raw(t, api, fmt.Sprintf(create, host))

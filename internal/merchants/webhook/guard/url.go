@@ -22,7 +22,6 @@ const (
 // loopbacks are the only spellings of this machine that a local stack takes.
 var loopbacks = []string{"http://127.0.0.1", "http://localhost", "http://[::1]"}
 
-// A target is a URL that may be posted to.
 type target struct {
 	url      *url.URL
 	host     string // without brackets

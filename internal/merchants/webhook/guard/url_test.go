@@ -213,8 +213,8 @@ func TestPublic(t *testing.T) {
 		"::", "::1", "fc00::1", "fd00:ec2::254", "fe80::1", "ff02::1", "2600::1%eth0",
 		// IPv4 in every known form of IPv6: compatible, mapped, translated, NAT64, local NAT64, 6to4, Teredo, ISATAP
 		"::7f00:1", "::808:808", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "::ffff:0:127.0.0.1", "::ffff:0:8.8.8.8", "64:ff9b::7f00:1",
-		"64:ff9b::808:808", "64:ff9b:1::7f00:1", "64:ff9b:1::808:808", "2002:7f00:1::", "2002:808:808::", "2001::80ff:fffe",
-		"2001::f7f7:f7f7", "fe80::5efe:7f00:1", "fe80::5efe:808:808",
+		"64:ff9b::808:808", "64:ff9b:1::7f00:1", "64:ff9b:1::808:808", "2002:7f00:1::", "2002:808:808::",
+		"2001::80ff:fffe", "2001::f7f7:f7f7", "fe80::5efe:7f00:1", "fe80::5efe:808:808",
 	} {
 		if guard.Public(netip.MustParseAddr(text)) {
 			t.Errorf("%s is public", text)
