@@ -16,8 +16,9 @@ import sys
 import time
 import urllib.request
 
-import boto3
-from samcli.yamlhelper import yaml_parse
+if "--help" not in sys.argv:  # which works before they are installed
+    import boto3
+    from samcli.yamlhelper import yaml_parse
 
 # A command that ends when the pipe to it does, so with this process, however
 # that ends.

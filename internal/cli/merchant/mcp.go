@@ -60,7 +60,6 @@ func (c *MCP) Run(ctx context.Context) error {
 	return nil
 }
 
-// An agent answers the tools.
 type agent struct {
 	api      *remit.Client
 	guarded  atomic.Bool // the key has a repeat guard

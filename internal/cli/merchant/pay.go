@@ -346,7 +346,6 @@ func shut(refusal *remit.Refused) bool {
 	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
 }
 
-// why returns a refusal's code and detail.
 func why(refusal *remit.Refused) string {
 	return strings.TrimSpace(refusal.Code + " " + refusal.Detail)
 }
@@ -374,7 +373,6 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	}
 }
 
-// ended summarizes the run.
 func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	p.leave()
 	if ctx.Err() == nil {

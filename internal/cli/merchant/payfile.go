@@ -170,7 +170,6 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 	return have[0], nil
 }
 
-// read reads the fields of a row.
 func (f *payFile) read(row *payRow, fields []string) (err error) {
 	text := strings.TrimSpace(fields[f.column[f.amount]])
 	f.commas = f.commas || strings.Contains(text, ",")

@@ -148,7 +148,6 @@ func (p *payout) repeats() (lines []string) {
 	return lines
 }
 
-// consent asks on a terminal.
 func (p *payout) consent(ctx context.Context, out io.Writer, repeats int) error {
 	if p.Yes {
 		return nil

@@ -52,6 +52,7 @@ func (p *payout) propose(ctx context.Context) error {
 	if refusals > 0 {
 		return fmt.Errorf("%s not proposed", counted(refusals, "row"))
 	}
+	fmt.Fprintln(p.out, "Another key with the scope payments:approve approves each: see docs/keys.md.")
 	return ctx.Err()
 }
 

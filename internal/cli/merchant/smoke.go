@@ -44,6 +44,11 @@ func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
 		order: remit.Order{To: c.To, Amount: remit.Amount(c.Amount), Reference: "remit smoke"}}
 	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
 	defer cancel()
+	defer func() {
+		if s.webhook.ID != "" {
+			_, _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID)
+		}
+	}()
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) (string, error)
@@ -173,7 +178,6 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 	if s.webhook.ID == "" {
 		return "left out", nil
 	}
-	defer func() { _, _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID) }()
 	if s.arrived != nil {
 		return "signature verified", s.await(ctx)
 	}
