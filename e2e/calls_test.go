@@ -287,7 +287,6 @@ func (s *stack) simulated(t *testing.T, least int) {
 	}
 }
 
-// attached returns the policies of a role.
 func attached(t *testing.T, roles *iam.Client, role string) (all []any) {
 	t.Helper()
 	list := must.Get(roles.ListAttachedRolePolicies(t.Context(), &iam.ListAttachedRolePoliciesInput{RoleName: &role}))(t)

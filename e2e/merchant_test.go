@@ -102,7 +102,6 @@ func newMerchant(t *testing.T, s *stack) merchant {
 	return m
 }
 
-// paid pays under a key and waits for the end.
 func (m merchant) paid(key string, amount int) (hash string) {
 	m.t.Helper()
 	order := map[string]any{"to": recipient, "amount": amount}

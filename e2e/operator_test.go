@@ -40,7 +40,6 @@ type operator struct {
 	printed strings.Builder // everything, of all commands
 }
 
-// remit compiles the command once.
 var remit = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(scratch, "remit")
 	cmd := exec.Command("go", "build", "-o", out, "./cmd/remit")

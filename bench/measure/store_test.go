@@ -269,7 +269,6 @@ func (m *meter) note(operation string, output any) {
 	m.used[operation] = m.used[operation].plus(u)
 }
 
-// take returns the usage and begins anew.
 func (m *meter) take() operations {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -144,7 +144,6 @@ func (s *stage) need() wallet.Need {
 	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(10), Gas: token.Units(3), At: noon}
 }
 
-// reserve gives the stage's payment a nonce.
 func (s *stage) reserve() {
 	s.Helper()
 	must.Get(s.Reserve(s.Context(), s.need()))(s)

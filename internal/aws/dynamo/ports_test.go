@@ -27,7 +27,6 @@ import (
 
 var coin = token.Coin{ChainID: 1, Contract: token.Address{0xc0}}
 
-// tables makes three tables under new names.
 func tables(t *testing.T, db *dynamodb.Client) schema.Tables {
 	t.Helper()
 	id := rand.Text()

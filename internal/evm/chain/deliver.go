@@ -39,7 +39,7 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 		select {
 		case r := <-answers:
 			missing[r.of] = nil
-			if counts[r.Class]++; n.Suffice(counts[r.Class]) {
+			if counts[r.Class]++; len(n) > 2 && n.Suffice(counts[r.Class]) {
 				best.Most = r.Class
 			}
 			if count == 0 || slices.Index(ranked, r.Class) < slices.Index(ranked, best.Class) {

@@ -143,7 +143,7 @@ type Node interface {
 // A Reply is a node's answer to eth_sendRawTransaction.
 type Reply struct {
 	Class  Class
-	Most   Class  // that enough nodes gave to stop a wallet; empty: none, or one node was asked
+	Most   Class  // that more than half of three or more nodes gave; empty: none
 	Detail string // the node's own words, for logs only
 	// Unasked reports that nothing was sent (ErrBusy).
 	Unasked bool

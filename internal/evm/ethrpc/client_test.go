@@ -133,7 +133,6 @@ func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const chainID = 84532
 
-// A request is one JSON-RPC call as it came.
 type request struct {
 	ID     json.RawMessage   `json:"id"`
 	Method string            `json:"method"`

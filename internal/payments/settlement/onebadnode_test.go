@@ -328,6 +328,15 @@ func TestOneNodeHidesARefusal(t *testing.T) {
 				t.Errorf("two nodes say %s, one %s: %d attempts", refusal, says, got)
 			}
 		}
+		w := newWorld(t, nil)
+		w.reply, w.gas = refusal, 50
+		p := w.commit("a", time.Hour)
+		w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: chain.Accepted} }})
+		w.settler.Nodes = w.settler.Nodes.(chain.Nodes)[:2]
+		_, _ = w.round()
+		if got := len(w.stored(p).Attempts); got != 1 {
+			t.Errorf("one of two nodes says %s, the other holds it: %d attempts", refusal, got)
+		}
 	}
 }
 
