@@ -315,7 +315,7 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 	}
 }
 
-// TestOneNodeHidesARefusal: two nodes of three are enough for another attempt, whatever the third says.
+// TestOneNodeHidesARefusal: if two nodes of three, or both of two, refuse the bytes, another attempt is made.
 func TestOneNodeHidesARefusal(t *testing.T) {
 	for _, refusal := range []chain.Class{chain.GasTooLow, chain.FeeTooLow, chain.Replacement, chain.Full} {
 		for _, says := range []chain.Class{refusal, chain.Ambiguous, chain.Accepted} {

@@ -16,7 +16,7 @@ import (
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
 // remember, then the nodes. So each nonce that is given out and not settled has a reservation or a pending transaction,
-// and one that a node counts has the latter. Heads may be older than the tables: then the node counts fewer.
+// and one that a node counts has the latter. Heads may be older than the tables: then a node counts fewer transactions.
 type pass struct {
 	*round
 	registered wallet.Registration
@@ -216,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: a wallet that is not open is compared first
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: until it is open, processes compare it
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}

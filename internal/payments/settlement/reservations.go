@@ -54,7 +54,7 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 }
 
 // useNonce returns the pending transaction of a reserved nonce, and stores it unless one is stored. It returns nil if
-// the nonce must wait for the next round, as after another process was faster.
+// the nonce must wait for the next round, for example because another process was faster.
 func (p *pass) useNonce(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	if i := p.pending(nonce); i >= 0 {
 		return &p.pendingTxs[i], nil
