@@ -316,7 +316,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 func (n *nemesis) elsewhere(blocks uint64) {
 	c := n.cluster
 	known, err := c.Store.Compared(context.Background(), n.at.Coin())
-	if err != nil || known.Final.Number < 2 {
+	if err != nil || known.Final.Number < 2 || n.quiet && c.lost() { // a fork of every node hides what restored tables lack
 		return
 	}
 	base := uint64(0)
