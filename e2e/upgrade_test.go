@@ -31,8 +31,8 @@ import (
 // from is the version that TestUpgrade begins with.
 var from = flag.String("from", "", "the revision to upgrade from; if it is empty, the newest tag v* before this commit, or else HEAD^")
 
-// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team that has to roll
-// back does, while a merchant pays all the time. Then it counts the payments on the chain.
+// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team that has to roll back does,
+// each with another parameter, while a merchant pays all the time. Then it counts the payments on the chain.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -58,10 +58,12 @@ func TestUpgrade(t *testing.T) {
 	stop := trade.begin()
 	trade.await(t, s, 10)
 	for i, source := range []string{root, earlier} {
-		begun := trade.count()
-		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), live...)
+		begun, hold := trade.count(), time.Duration(i+1)*time.Hour
+		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)),
+			append(live, fmt.Sprintf("RecipientHoldSeconds=%.0f", hold.Seconds()))...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
 		trade.api.Store(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
+		m.holds(hold)            // in force behind live
 		trade.await(t, s, trade.count()+10)
 		next := rotated(t, m, m.id(), time.Hour) // a key that the other version made
 		if source == root {
@@ -74,6 +76,20 @@ func TestUpgrade(t *testing.T) {
 	stop()
 	trade.audit(t, s)
 	t.Logf("remit audit: %s", o.ok(nil, "audit").stdout)
+}
+
+// holds adds a recipient, who must be active after that time, of either version.
+func (m merchant) holds(hold time.Duration) {
+	m.t.Helper()
+	address := fmt.Sprintf("%s%02x", recipient[:40], int(hold.Hours()))
+	added := must.Get(m.api().Call(m.t.Context(), "POST", "/recipients", fmt.Sprintf(`{"address": %q}`, address)))(m.t)
+	var is struct {
+		ActiveAt time.Time `json:"active_at"`
+	}
+	err := json.Unmarshal(added.Body, &is)
+	if wait := time.Until(is.ActiveAt); err != nil || wait < hold-time.Minute || wait > hold {
+		m.t.Errorf("the hold is %s, not the deployed %s: %s", wait, hold, added.Body)
+	}
 }
 
 // merchant makes one by the command line, which alone makes keys of a live stack.
