@@ -43,16 +43,22 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 				view.Node, view.Mined, views.Leading().Node, count)
 		}
 	}
+	if count > settled+r.Window { // or a node that lacks old states would cost a no-op at each old nonce
+		return 0, 0, fmt.Errorf("a node calls %d of its %d transactions final: wait, or replace that node", settled, count)
+	}
 	w, err := r.Store.Wallet(ctx, id)
 	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {
 		return 0, 0, err
 	}
 	signer, err := r.signer(ctx, id)
-	if errors.Is(err, wallet.ErrNoKey) && w.NextNonce <= settled && len(w.Reservations) == 0 {
-		return settled, 0, r.advance(ctx, id, settled) // its key went when all had ended
+	ended := w.NextNonce <= settled && len(w.Reservations) == 0 && slices.Contains(r.Wallets, id.Address) &&
+		!slices.ContainsFunc(views, func(v chain.View) bool { return v.Pending > settled })
+	if errors.Is(err, wallet.ErrNoKey) && ended {
+		return settled, 0, r.advance(ctx, id, settled)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
+		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import; or, if it was "+
+			"deleted after its last payment, name it with --wallet): %w", err)
 	}
 	below = max(count+r.Window, w.NextNonce)
 	torn, err := r.dropTorn(ctx, id)

@@ -31,7 +31,7 @@ type Recovery struct {
 	Say    func(format string, args ...any)           // reports progress
 
 	Keyed   []token.Address // the wallets that have a key in the secret store, retired ones among them
-	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
+	Wallets []token.Address // that have paid: in no table, or their keys were deleted after their last payments
 	Window  uint64          // how many nonces from a wallet's count on may have been signed
 	Since   uint64          // the block from which on payments may be lost
 	DryRun  bool            // only counts
@@ -157,18 +157,19 @@ func (r *run) await(ctx context.Context) (err error) {
 }
 
 // left counts the nonces that are not final yet, and the reservations and pending
-// transactions that are left. It raises last to the last block that every node calls final.
+// transactions that are left. It sets last to the last block that any node calls final.
 func (r *run) left(ctx context.Context) (left uint64, err error) {
 	if err := r.checkChain(ctx); err != nil {
 		return 0, err
 	}
+	r.last = 0
 	for i, id := range r.ids {
 		views, settled, err := r.queryWallet(ctx, id)
 		if err != nil {
 			return 0, err
 		}
-		lowest := slices.MinFunc(views, func(a, b chain.View) int { return cmp.Compare(a.Final, b.Final) })
-		r.last = max(r.last, lowest.Final)
+		highest := slices.MaxFunc(views, func(a, b chain.View) int { return cmp.Compare(a.Final, b.Final) })
+		r.last = max(r.last, highest.Final) // a node that hides blocks has the lowest
 		w, err := r.Store.Wallet(ctx, id)
 		if err != nil {
 			return 0, err

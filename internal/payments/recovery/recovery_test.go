@@ -33,7 +33,7 @@ var coin = token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 
 // world is a chain with two funded wallets, empty tables, and a recovery whose waits make blocks.
 func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments,
 	r *recovery.Recovery, mine func()) {
-	c, tables, keys = fakechain.New(1, coin.Contract, 1, 2), memory.NewPayments(), &fakechain.Keys{}
+	c, tables, keys = fakechain.New(1, coin.Contract, 1, 3), memory.NewPayments(), &fakechain.Keys{}
 	for n := range 2 {
 		keys.Add(fakechain.Wallet(n))
 		c.Fund(fakechain.Wallet(n), token.Units(100), token.Units(wei))
@@ -54,11 +54,16 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 	}
 	config := stack.Config{ChainID: 1, Token: coin, Network: "test", ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 		BlockTime: time.Second, Own: stack.Own{Window: 2, FeeLimit: token.Units(1000)}}
-	nodes := chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: around}, interpose.Node{Node: c.Nodes[1], Around: around}}
-	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: nodes, Now: time.Now,
-		Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
+	var nodes chain.Nodes
+	for _, n := range c.Nodes {
+		nodes = append(nodes, interpose.Node{Node: n, Around: around})
+	}
+	settler := sync.OnceValue(func() *settlement.Settler {
+		return settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: r.Nodes, Now: time.Now,
+			Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
+	})
 	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
-		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler.Round(ctx, "recover", true)) },
+		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler().Round(ctx, "recover", true)) },
 		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
 	return c, keys, tables, r, mine
 }
@@ -127,12 +132,138 @@ func TestFundOfDearNoops(t *testing.T) {
 
 // lose mines a payment of the first wallet that no tables have, and returns the transaction that it was.
 func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, chain.Tx) {
+	lost, tx, raw := signed(t, keys)
+	c.MineExactly(raw)
+	return lost, tx
+}
+
+func signed(t *testing.T, keys *fakechain.Keys) (payment.ID, chain.Tx, []byte) {
 	lost := payment.KeyID("mer_1", "test", "order-1")
 	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
 	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
 	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
-	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
-	return lost, tx
+	return lost, tx, must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw
+}
+
+// A forgetful is a node that hides blocks, or lacks the states of old ones.
+type forgetful struct {
+	chain.Node
+	final  uint64 // if not 0, it calls no later block final
+	counts func(head uint64) uint64
+	lacks  error // of TxAtNonce
+}
+
+func (n forgetful) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	h, err := n.Node.Head(ctx, rule)
+	if n.final > 0 {
+		h.Final = n.final
+	}
+	return h, err
+}
+
+func (n forgetful) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
+	if n.counts == nil {
+		return n.Node.Count(ctx, w, block)
+	}
+	h, _ := n.Node.Head(ctx, chain.ConfirmationRule{Depth: 1})
+	head, err := n.Node.Count(ctx, w, h.Final)
+	return n.counts(head), err
+}
+
+func (n forgetful) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	at, err := n.Node.TxAtNonce(ctx, w, nonce, final)
+	return at, errors.Join(err, n.lacks)
+}
+
+// second replaces the second node of a recovery.
+func second(t *testing.T, r *recovery.Recovery, is forgetful) {
+	nodes := must.Get(r.Nodes.Nodes(t.Context()))(t)
+	is.Node = nodes[1]
+	r.Nodes = chain.Nodes{nodes[0], is, nodes[2]}
+}
+
+// TestOneNodeHidesBlocks: a node calls an old block final, and counts the transactions of the newest one there. The
+// recovery reads the blocks that the other calls final.
+func TestOneNodeHidesBlocks(t *testing.T) {
+	c, keys, tables, r, mine := world(t, 1e12)
+	for range 4 {
+		mine()
+	}
+	lost, _ := lose(t, c, keys)
+	for range 4 {
+		mine()
+	}
+	second(t, r, forgetful{final: 1, counts: func(head uint64) uint64 { return head }})
+	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+	must.Get(tables.Payment(t.Context(), lost))(t)
+}
+
+// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life for it.
+func TestNodeThatCallsNothingFinal(t *testing.T) {
+	c, keys, _, r, mine := world(t, 1e12)
+	lose(t, c, keys)
+	for n := range uint64(3) {
+		c.Steal(fakechain.Wallet(0), n+1, token.Units(2))
+		mine()
+	}
+	second(t, r, forgetful{counts: func(uint64) uint64 { return 0 }})
+	done, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t))
+	if err == nil || done.Noops > 0 {
+		t.Errorf("%d no-ops, %v", done.Noops, err)
+	}
+}
+
+// TestNodesWithoutOldStates: the copy has a nonce reserved that was used so long ago that a node cannot tell by which
+// transaction. The recovery's no-op there ends all the same, once every node counts the nonce in final blocks.
+func TestNodesWithoutOldStates(t *testing.T) {
+	for name, is := range map[string]forgetful{"final": {}, "not final": {counts: func(uint64) uint64 { return 0 }}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, keys, tables, r, mine := world(t, 1e12)
+			id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
+			lost, _ := lose(t, c, keys)
+			for range 4 {
+				mine()
+			}
+			must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 2,
+				Reservations: map[payment.ID]wallet.Reservation{lost: {At: time.Now()}}}, coin.Contract))
+			is.lacks = errors.New("lacks the history to tell")
+			second(t, r, is)
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+			defer stop()
+			r.Wait = func(context.Context, time.Duration) {
+				time.Sleep(time.Minute)
+				mine()
+			}
+			_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
+			if _, gone := tables.PendingTx(t.Context(), id, 0); (err == nil) != (name == "final") || (gone != nil) != (name == "final") {
+				t.Errorf("%s: the run ends with %v, the no-op: %v", name, err, gone)
+			}
+		})
+	}
+}
+
+// TestRecoverWithoutAKey: a wallet's key is not found, and its lost payment waits in a pool. The recovery refuses to end,
+// also if an operator says that the key was deleted after the last payment.
+func TestRecoverWithoutAKey(t *testing.T) {
+	for name, named := range map[string][]token.Address{"not named": nil, "named": {fakechain.Wallet(0)}} {
+		t.Run(name, func(t *testing.T) {
+			c, keys, tables, r, mine := world(t, 1e12)
+			mine()
+			mine()
+			id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
+			must.OK(t, tables.Register(t.Context(), wallet.Registration{ID: id, Token: coin.Contract, State: wallet.Active,
+				Key: wallet.InSecret}))
+			if named != nil {
+				_, _, raw := signed(t, keys)
+				c.Nodes[0].Send(t.Context(), raw)
+			}
+			r.Keys, r.Keyed, r.Wallets = &fakechain.Keys{}, nil, named
+			_, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t))
+			if !errors.Is(err, wallet.ErrNoKey) {
+				t.Errorf("the run ends with %v", err)
+			}
+		})
+	}
 }
 
 // TestRecoverAKeyOfAnotherRail: the copy has the key prepared on another chain, where the token has the same address.

@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,6 +137,12 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 		return false, nil
 	}
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
+	if err != nil && s.Noop() { // every node was queried, and one lacks old states: who used it does not matter
+		final, unknown := p.views.FinalCount(ctx, p.wallet.Address)
+		if err = cmp.Or(unknown, err); unknown == nil && s.Nonce < final {
+			return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
+		}
+	}
 	if err != nil || atNonce.IsZero() || slices.Contains(s.Hashes, atNonce) {
 		return false, err
 	}

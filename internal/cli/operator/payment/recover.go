@@ -26,7 +26,7 @@ import (
 type Recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
 	Window uint64          `placeholder:"N" help:"Nonces that may be signed: at least 128, and twice NonceWindow."`
-	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
+	Wallet []token.Address `help:"A wallet without a key: in no table, or its key was deleted after its last payment; may be repeated."`
 	DryRun bool            `help:"Show the necessary steps, and change nothing."`
 	Resume bool            `help:"Resume the wallets, if every transfer on every rail belongs to a payment."`
 }
