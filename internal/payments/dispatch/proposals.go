@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -247,16 +248,16 @@ func (s *Proposals) amend(ctx context.Context, from, to proposal.Proposal) (prop
 	return s.publish(ctx, to), nil
 }
 
-// publish publishes p's event, if it has one, and closes p if it has ended. After a failure the next Run does it.
+// publish publishes p's events, and closes p if it has ended. After a failure the next Run does it.
 func (s *Proposals) publish(ctx context.Context, p proposal.Proposal) proposal.Proposal {
 	to, over := p, p.Payment.State.Signed() || p.Payment.State.UsedUp()
 	if to.Event, to.Closed = "", over; p.Event == "" && p.Closed == over {
 		return p
 	}
 	var err error
-	if p.Event != "" {
+	for kind := range strings.FieldsSeq(p.Event) {
 		o := webhook.Owner{Merchant: p.Payment.Merchant, Mode: p.Payment.Mode}
-		err = s.Events.Announce(ctx, o, p.Event, p.UpdatedAt, p.Public())
+		err = errors.Join(err, s.Events.Announce(ctx, o, kind, p.UpdatedAt, p.Public()))
 	}
 	if err == nil {
 		to, err = s.amend(ctx, p, to)

@@ -5,7 +5,6 @@
 package proposal
 
 import (
-	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -77,7 +76,7 @@ type Proposal struct {
 	Refusal       *Refusal      `json:"refusal,omitempty"`
 	Tries         int           `json:"tries,omitempty"`  // refused since its approval
 	Retry         time.Time     `json:"retry,omitzero"`   // nothing is tried earlier
-	Event         string        `json:"event,omitempty"`  // of its last change, as long as it may be unpublished
+	Event         string        `json:"event,omitempty"`  // of its changes, with spaces between, as long as they may be unpublished
 	Closed        bool          `json:"closed,omitempty"` // it counts no more as open
 	Writes        uint64        `json:"writes"`           // counts all stored changes
 }
@@ -105,7 +104,7 @@ func New(p Proposal, r payment.Request, coin token.Token, chainID uint64, networ
 }
 
 func (p Proposal) changed(event string, now time.Time) Proposal {
-	p.Version, p.UpdatedAt, p.Event = p.Version+1, now.UTC().Truncate(time.Millisecond), cmp.Or(event, p.Event)
+	p.Version, p.UpdatedAt, p.Event = p.Version+1, now.UTC().Truncate(time.Millisecond), strings.TrimSpace(p.Event+" "+event)
 	return p
 }
 
