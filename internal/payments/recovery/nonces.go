@@ -33,6 +33,12 @@ func (r *run) useUp(ctx context.Context) error {
 // dry run at most stores. A nonce that a payment holds gets one too: its payment may have been made otherwise since.
 func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
 	views, settled, err := r.queryWallet(ctx, id)
+	// A node that lacks old states, and calls nothing final, would cost a no-op at each nonce of the wallet's life.
+	for err == nil && views.Leading().Mined > settled+r.Window && !r.DryRun {
+		r.Say("waiting: a node calls %d of the %d transactions of %s final", settled, views.Leading().Mined, id.Address)
+		r.Wait(ctx, r.BlockTime)
+		views, settled, err = r.queryWallet(ctx, id)
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -42,9 +48,6 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 			return 0, 0, fmt.Errorf("%s has %d of its transactions and %s %d: they must agree",
 				view.Node, view.Mined, views.Leading().Node, count)
 		}
-	}
-	if count > settled+r.Window { // or a node that lacks old states would cost a no-op at each old nonce
-		return 0, 0, fmt.Errorf("a node calls %d of its %d transactions final: wait, or replace that node", settled, count)
 	}
 	w, err := r.Store.Wallet(ctx, id)
 	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {

@@ -207,8 +207,9 @@ func TestNodeThatCallsNothingFinal(t *testing.T) {
 		mine()
 	}
 	second(t, r, forgetful{counts: func(uint64) uint64 { return 0 }})
-	done, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t))
-	if err == nil || done.Noops > 0 {
+	ctx, stop := context.WithCancel(t.Context())
+	r.Wait = func(context.Context, time.Duration) { stop() }
+	if done, err := r.Run(ctx, must.Get(r.Hold(ctx))(t)); err == nil || done.Noops > 0 {
 		t.Errorf("%d no-ops, %v", done.Noops, err)
 	}
 }
