@@ -183,8 +183,6 @@ func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error
 	return answer(p, next+" Is it the same bill? To pay it again, call pay with different_from set to this tx_hash.")
 }
 
-func signed(p *remit.Payment) bool { return p != nil && p.TxHash != "" }
-
 // pays reports whether the payment, or an entry of the batch, has that recipient.
 func pays(p remit.Payment, to string) bool {
 	return strings.EqualFold(p.To, to) || slices.ContainsFunc(p.Payments, func(e remit.BatchEntry) bool { return strings.EqualFold(e.To, to) })
@@ -217,7 +215,7 @@ func (a *agent) find(ctx context.Context, in struct {
 			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
 		case p == nil:
 			return next("Nothing is stored for it; a request of the last minute may still pay. To pay, call pay.")
-		case !signed(p):
+		case p.TxHash == "":
 			return next("Its payment is under way, or waits for approval: call pay with the same intent.")
 		}
 		return answer(*p, meaning(*p))
@@ -235,7 +233,7 @@ func (a *agent) wait(ctx context.Context, in struct {
 	TxHash string `json:"tx_hash"`
 }) (any, error) {
 	p, err := a.api.Wait(ctx, in.TxHash)
-	if !signed(&p) {
+	if p.TxHash == "" {
 		return nil, fmt.Errorf("could not read; this says nothing of what was paid: %w", err)
 	}
 	return answer(p, meaning(p))

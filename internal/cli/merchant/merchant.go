@@ -57,13 +57,13 @@ func join(ctx context.Context, c *remit.Client, name string) error {
 	}
 	made, err := c.CreateMerchant(ctx, remit.CreateAPIKeyRequest{MerchantName: name})
 	c.Key = made.APIKey
-	if p, ok := errors.AsType[*remit.Refused](err); ok && p.Status == http.StatusForbidden {
-		return fmt.Errorf("creating a merchant: %w; make a key with remit keys create and pass it with --key", err)
-	}
 	if err != nil {
-		return fmt.Errorf("creating a merchant: %w", err)
+		err = fmt.Errorf("creating a merchant: %w", err)
 	}
-	return nil
+	if p, ok := errors.AsType[*remit.Refused](err); ok && p.Status == http.StatusForbidden {
+		err = fmt.Errorf("%w; make a key with remit keys create and pass it with --key", err)
+	}
+	return err
 }
 
 // explained returns err, with the advice to start a stack if none listens, or to use another key.
@@ -134,11 +134,8 @@ func (f folding) Write(b []byte) (int, error) {
 
 // counted is as "1 row" and "2 batches".
 func counted(n int, noun string) string {
-	switch {
-	case n == 1:
+	if n == 1 {
 		return "1 " + noun
-	case strings.HasSuffix(noun, "ch"):
-		noun += "e"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %ss", n, strings.Replace(noun, "batch", "batche", 1))
 }

@@ -198,8 +198,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
