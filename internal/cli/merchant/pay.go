@@ -128,7 +128,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		}
 		return explained(p.propose(ctx), p.api)
 	}
-	p.open, p.goesOn = p.unsettled(), p.unfinished()
+	p.goesOn, p.open = p.unfinished()
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
@@ -139,7 +139,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.summary(ctx, out, p.resembling(ctx)); err != nil || c.DryRun {
 		return err
 	}
-	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
+	if err := p.write(0); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
 	err := p.payNumbered(ctx)
@@ -157,7 +157,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if ctx.Err() != nil {
 		err = nil // the rows show how far it came
 	}
-	if failed := errors.Join(err, p.write()); failed != nil {
+	if failed := errors.Join(err, p.write(0)); failed != nil {
 		return failed
 	}
 	return p.ended(ctx, out)
@@ -234,22 +234,19 @@ func (p *payout) each(ctx context.Context, title string, of func(*payRow) string
 	return group.Wait()
 }
 
+// progress replaces the line on the terminal, and ends it once all is done. The caller holds the lock.
 func (p *payout) progress(title string, done int) {
-	p.show(fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		text := fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row"))
+		fmt.Fprintf(os.Stderr, "\r%-*s", p.shown, text)
+		p.shown = utf8.RuneCountInString(text)
+	}
 	if done == len(p.rows) {
 		p.leave()
 	}
 }
 
-// show replaces the line on the terminal. The caller holds the lock.
-func (p *payout) show(text string) {
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		fmt.Fprintf(os.Stderr, "\r%-*s", p.shown, text)
-		p.shown = utf8.RuneCountInString(text)
-	}
-}
-
-// leave begins a new line on the terminal after a line of show.
+// leave begins a new line on the terminal after a line of progress.
 func (p *payout) leave() {
 	if p.shown > 0 {
 		fmt.Fprintln(os.Stderr)
@@ -277,7 +274,7 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 	default:
 		p.lost(r, unknown, Plain(err))
 	}
-	return p.writeSometimes()
+	return p.write(time.Second)
 }
 
 // ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this
@@ -307,7 +304,7 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 			p.noted(r, now)
 		}
 		if now.Status != "pending" {
-			return p.writeSometimes()
+			return p.write(time.Second)
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -249,7 +250,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		} else if more, err := p.unpaid(ctx, rows, err, &stale); err != nil || !more {
 			return err
 		}
-		if err := p.writeSometimes(); err != nil {
+		if err := p.write(time.Second); err != nil {
 			return err
 		}
 	}
@@ -263,11 +264,11 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	if !answered {
 		return p.stop(rows, unknown, Plain(err))
 	}
-	kind, faults := faultsOf(refusal, len(rows))
+	faults := faultsOf(refusal, len(rows))
 	switch {
 	case shut(refusal):
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
-	case kind == "idempotency_key_reused": // by another process, or for another file
+	case refusal.Code == "idempotency_key_reused": // by another process, or for another file
 		before := p.number
 		if err = p.look(ctx, true); err != nil {
 			return p.stop(rows, unknown, Plain(err))
@@ -284,7 +285,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 		for place, why := range faults {
 			p.lost(rows[place], refused, why)
 		}
-	case (kind == "too_many" || refusal.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
+	case (refusal.Code == "too_many" || refusal.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
 		p.size = len(rows) / 2
 	case refusal.Code == "batches_not_enabled":
 		return p.stop(rows, refused, why(refusal)+" Run the same without --batch.")
@@ -302,29 +303,15 @@ func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
 	return false, nil
 }
 
-// faultsOf returns the kind of a 422, and why entries of a batch are refused, by their place among so many.
-func faultsOf(refusal *remit.Refused, entries int) (kind string, faults map[int]string) {
-	var body struct {
-		Index  *int
-		Detail json.RawMessage
-	}
-	var items []struct {
-		Type, Msg string
-		Loc       []any
-	}
-	_ = json.Unmarshal(refusal.Body, &body) // a body of another form names no entry
-	_ = json.Unmarshal(body.Detail, &items) // and neither does a sentence
-	faults = map[int]string{}
-	if body.Index != nil {
-		faults[*body.Index] = why(refusal)
-	}
+// faultsOf returns why entries of a batch are refused, by their place among so many.
+func faultsOf(refusal *remit.Refused, entries int) map[int]string {
+	faults, items := map[int]string{refusal.Index: why(refusal)}, []remit.InvalidItem{}
+	_ = json.Unmarshal([]byte(refusal.Detail), &items) // a sentence is no list
 	for _, item := range items {
-		if kind = item.Type; len(item.Loc) > 2 && item.Loc[1] == "payments" {
-			if place, ok := item.Loc[2].(float64); ok {
-				faults[int(place)] = item.Type + " " + item.Msg
-			}
+		if place, named := append(item.Loc, nil, nil, nil)[2].(float64); named { // body.payments.PLACE
+			faults[int(place)] = string(item.Type) + " " + item.Msg
 		}
 	}
 	maps.DeleteFunc(faults, func(place int, _ string) bool { return place < 0 || place >= entries })
-	return kind, faults
+	return faults
 }

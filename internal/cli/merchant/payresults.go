@@ -33,21 +33,14 @@ func (p *payout) results() string {
 	return p.File + "." + url.PathEscape(p.Name) + ".results.csv"
 }
 
-// writeSometimes writes the results, at most once a second.
-func (p *payout) writeSometimes() error {
-	p.mu.Lock()
-	early := time.Since(p.written) < time.Second
-	p.mu.Unlock()
-	if early {
-		return nil
-	}
-	return p.write()
-}
-
 // write replaces the earlier results atomically: readers, also after a kill, find the old file or the new one.
-func (p *payout) write() error {
+// It keeps results that are less than age old.
+func (p *payout) write(age time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if time.Since(p.written) < age {
+		return nil
+	}
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	_ = w.Write(resultColumns)
@@ -99,21 +92,17 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
-// unfinished reports whether an earlier run did not see the end of every row.
-func (p *payout) unfinished() bool {
-	return slices.ContainsFunc(p.earlier(), func(was []string) bool {
-		return slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
-	})
-}
-
-// unsettled returns until when an earlier run's request may be carried out; zero if all its rows have an outcome.
-func (p *payout) unsettled() time.Time {
+// unfinished reports whether an earlier run did not see the end of every row, and until when its requests may be
+// carried out; zero if all rows have an outcome.
+func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	info, err := os.Stat(p.results())
-	open := func(was []string) bool { return was[1] == "" || was[1] == unknown }
-	if err != nil || !slices.ContainsFunc(p.earlier(), open) {
-		return time.Time{}
+	for _, was := range p.earlier() {
+		goesOn = goesOn || slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
+		if err == nil && (was[1] == "" || was[1] == unknown) {
+			open = info.ModTime().Add(lifetime)
+		}
 	}
-	return info.ModTime().Add(lifetime)
+	return goesOn, open
 }
 
 // recall takes the final outcomes of single rows from the results, if these have the run's first payment and so belong
