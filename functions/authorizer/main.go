@@ -9,7 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-func main() { boot.Authorizer(wire) }
+func main() { boot.Start(wire, boot.Authorize) }
 
 func wire(env *boot.Env) boot.Authenticate {
 	env.Impatient()

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/aws/boot"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { boot.Start(wire, boot.Gateway) }
 
 func wire(env *boot.Env) http.Handler {
 	registry, public := apienv.Env{Env: env}.Registry(), boot.Closed(env).PublicKeys()

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 )
 
-func main() { boot.Queue(wire) }
+func main() { boot.Start(wire, boot.Batches) }
 
 func wire(started *boot.Env) boot.Job {
 	env := tableenv.Env{Env: started}

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 )
 
-func main() { boot.Schedule(wire) }
+func main() { boot.Start(wire, boot.Starts) }
 
 func wire(started *boot.Env) boot.Run {
 	env, nodes := tableenv.Env{Env: started}, chainenv.Open(started)

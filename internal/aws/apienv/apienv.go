@@ -14,7 +14,7 @@ type Env = tableenv.Env
 
 // HTTP runs a function of the API, whose endpoint wire builds.
 func HTTP(wire func(Env) httpapi.Endpoint) {
-	boot.HTTP(func(env *boot.Env) http.Handler { return Metered(env, wire(Env{Env: env})) })
+	boot.Start(func(env *boot.Env) http.Handler { return Metered(env, wire(Env{Env: env})) }, boot.Gateway)
 }
 
 // Metered returns e with a meter of its function and version, as the canaries' alarms name them.

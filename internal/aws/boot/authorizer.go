@@ -26,9 +26,6 @@ const (
 // Authenticate returns the principal of a presented key, or apikey.ErrInvalid.
 type Authenticate func(ctx context.Context, presented string) (apikey.Principal, error)
 
-// Authorizer runs the function that API Gateway asks about every key.
-func Authorizer(wire func(*Env) Authenticate) { start(wire, Authorize) }
-
 // Authorize adapts authenticate to API Gateway's REQUEST authorizers. An invalid key is answered with a policy that
 // denies, not with an error: an error is a failure of ours, and strangers must not be able to raise alarms. An error
 // is returned only when authenticate could not decide; the client then gets a 500.

@@ -13,13 +13,13 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// start runs a function whose handler wire builds and adapt wraps. wire reads the environment and calls no other
-// service, so its Env holds every error that it can meet. If the function cannot start, it logs every reason and
-// exits; Lambda tries again with the next event.
-func start[H, L any](wire func(*Env) H, adapt func(H) L) {
+// Start runs a function whose handler wire builds and adapt wraps: Gateway, Authorize, Batches or Starts. wire reads
+// the environment and calls no other service, so its Env holds every error that it can meet. If the function cannot
+// start, it logs every reason and exits; Lambda tries again with the next event.
+func Start[H, L any](wire func(*Env) H, adapt func(H) L) {
 	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
 	Collect(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"))
-	env := Open()
+	env := OpenWith(os.Getenv)
 	h := wire(env)
 	if err := env.Err(); err != nil {
 		slog.Error("cannot start", "err", err)

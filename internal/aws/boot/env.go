@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -22,9 +21,6 @@ type Env struct {
 	lookup func(name string) string
 	errs   []error
 }
-
-// Open reads the process's environment.
-func Open() *Env { return OpenWith(os.Getenv) }
 
 // OpenWith reads an environment in which lookup returns a variable's value, ""
 // if it is not set: template.yaml sets variables to "" that AWS leaves out.

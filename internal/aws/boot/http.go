@@ -18,9 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
 
-// HTTP runs a function that serves an API Gateway REST API with the handler wire builds.
-func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
-
 // Gateway adapts h to API Gateway's proxy events. h answers its own panics.
 //
 // The request's context carries the apikey.Principal that the authorizer found,

@@ -14,9 +14,6 @@ import (
 // A Job handles one message of a queue, given its body. An error makes the queue deliver the message again later.
 type Job func(ctx context.Context, body string) error
 
-// Queue runs a function that takes its work from an SQS queue.
-func Queue(wire func(*Env) Job) { start(wire, Batches) }
-
 // answerWithin is kept back from an invocation's time: a batch with a message that hangs is answered for the others.
 const answerWithin = time.Second
 

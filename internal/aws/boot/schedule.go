@@ -8,12 +8,9 @@ import (
 // A Run is one run of a scheduled function. hint reports that messages of a queue started it, and not the schedule.
 type Run func(ctx context.Context, hint bool) error
 
-// Schedule runs a function that a schedule starts, and that messages of a queue may start sooner. The content of
-// neither event matters: the function does one thing.
-func Schedule(wire func(*Env) Run) { start(wire, Starts) }
-
-// Starts adapts run to any event: one with records is of a queue. Several messages in one event are one start. An
-// error fails the invocation: the schedule counts it, the queue starts the function again while its message lives.
+// Starts adapts run to any event: one with records is of a queue. No content matters, and several messages in one
+// event are one start. An error fails the invocation: the schedule counts it, the queue starts the function again
+// while its message lives.
 func Starts(run Run) func(context.Context, json.RawMessage) error {
 	return func(ctx context.Context, event json.RawMessage) error {
 		var queue struct{ Records []json.RawMessage }
