@@ -67,7 +67,8 @@ func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) err
 		return nil // the job came twice, or its deletion from the queue was lost
 	}
 	if e.Status != Enabled {
-		return d.cancel(ctx, del)
+		_, err = d.record(ctx, del.ended(Cancelled, instant(d.Now)), len(del.Attempts))
+		return err
 	}
 	// A first attempt is never early: another machine's clock set its time.
 	if wait := del.NextAttemptAt.Sub(d.Now()); wait > 0 && len(del.Attempts) > 0 {
@@ -146,9 +147,4 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 		attempts, next = len(stored.Attempts), stored.with(ours).ended(Delivered, instant(d.Now))
 	}
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
-}
-
-func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
-	_, err := d.record(ctx, del.ended(Cancelled, instant(d.Now)), len(del.Attempts))
-	return err
 }

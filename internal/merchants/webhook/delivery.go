@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,13 +134,6 @@ func firstDelivery(e Endpoint, ev Event) Delivery {
 
 func newDelivery(r Ref, ev Event) Delivery {
 	return Delivery{Ref: r, Event: ev, Status: Pending, NextAttemptAt: ev.At, CreatedAt: ev.At}
-}
-
-// resentDelivery returns a new delivery of ev, parked until it is attempted.
-func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) Delivery {
-	d := newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, drawn(random, idBytes))}, ev)
-	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
-	return d
 }
 
 const idBytes = 10 // of salt, by which deliveries of one millisecond differ

@@ -17,17 +17,12 @@ const (
 
 	RecipientCreated = "recipient.created" // an address was entered into the merchant's address book
 	KeyCreated       = "api_key.created"   // a key was made, or rotated
-
-	ProposalCreated   = "proposal.created"
-	ProposalApproved  = "proposal.approved"
-	ProposalCancelled = "proposal.cancelled"
-	ProposalExpired   = "proposal.expired"
 )
 
 // EventTypes returns every type an endpoint may subscribe to.
 func EventTypes() []string {
 	return []string{PaymentConfirmed, PaymentFailed, PaymentMined, TestType, RecipientCreated, KeyCreated,
-		ProposalCreated, ProposalApproved, ProposalCancelled, ProposalExpired}
+		"proposal.created", "proposal.approved", "proposal.cancelled", "proposal.expired"} // of package proposal
 }
 
 // A Status is whether an endpoint gets events.

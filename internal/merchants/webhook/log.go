@@ -167,7 +167,9 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	case e.Status != Enabled:
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
 	}
-	d := resentDelivery(e, old.Event, instant(l.Now), l.Random)
+	now := instant(l.Now)
+	d := newDelivery(Ref{o, endpoint, deliveryID(now, drawn(l.Random, idBytes))}, old.Event)
+	d.NextAttemptAt, d.CreatedAt, d.Parked = now, now, true
 	if err := l.Store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
