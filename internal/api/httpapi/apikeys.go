@@ -41,26 +41,10 @@ type rotatedKey struct {
 	apikey.Public
 }
 
-func rotatedKeyOf(m apikey.Minted) rotatedKey {
-	return rotatedKey{m.Secret.Reveal(), m.Key.Public()}
-}
-
 type issuedKey struct {
 	createdKey
 	apikey.Permissions
 	ExpiresAt *payment.Time `json:"expires_at"`
-}
-
-func issuedKeyOf(m apikey.Minted) issuedKey {
-	return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, orNull(payment.Time(m.Key.ExpiresAt))}
-}
-
-// orNull returns nil, which is written as null, for a zero value.
-func orNull[V comparable](v V) *V {
-	if v == *new(V) {
-		return nil
-	}
-	return &v
 }
 
 // CreateAPIKey serves POST /create-api-key. Where strangers may not, requests are refused before their body is read.
@@ -175,7 +159,9 @@ func IssueAPIKey(keys *apikey.Registry, events dispatch.Announcer, assets Assets
 		if errors.Is(err, apikey.ErrNoScope) {
 			err = invalids{{"too_few", []any{"body", "scopes"}, "Must name a scope"}}
 		}
-		return reply(http.StatusCreated, issuedKeyOf)(made, err)
+		return reply(http.StatusCreated, func(m apikey.Minted) issuedKey {
+			return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, payment.OrNull(payment.Time(m.Key.ExpiresAt))}
+		})(made, err)
 	})
 }
 
@@ -232,7 +218,9 @@ func RotateAPIKey(keys *apikey.Registry, events dispatch.Announcer) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		return reply(http.StatusCreated, rotatedKeyOf)(keys.Rotate(c.Context(), by, c.params["id"], overlap, created(events)))
+		return reply(http.StatusCreated, func(m apikey.Minted) rotatedKey {
+			return rotatedKey{m.Secret.Reveal(), m.Key.Public()}
+		})(keys.Rotate(c.Context(), by, c.params["id"], overlap, created(events)))
 	})
 }
 

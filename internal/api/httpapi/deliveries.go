@@ -31,12 +31,12 @@ type attemptBody struct {
 
 // DeliveryOf returns a delivery as its merchant sees it.
 func DeliveryOf(d webhook.Delivery) Delivery {
-	return Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, orNull(payment.Time(d.NextAttemptAt)),
+	return Delivery{d.Delivery, d.Event.ID, d.Event.Type, d.Status, payment.OrNull(payment.Time(d.NextAttemptAt)),
 		payment.Time(d.CreatedAt), each(attemptBodyOf)(d.Attempts)}
 }
 
 func attemptBodyOf(a webhook.Attempt) attemptBody {
-	body := attemptBody{At: payment.Time(a.At), DurationMS: a.Duration.Milliseconds(), Error: orNull(a.Error)}
+	body := attemptBody{At: payment.Time(a.At), DurationMS: a.Duration.Milliseconds(), Error: payment.OrNull(a.Error)}
 	if a.StatusCode != 0 {
 		body.StatusCode, body.ResponseBody = &a.StatusCode, &a.Response
 	}

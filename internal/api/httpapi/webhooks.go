@@ -31,7 +31,7 @@ func secretBodyOf(e webhook.Endpoint) secretBody {
 
 func endpointBodyOf(e webhook.Endpoint) endpointBody {
 	types := append([]string{}, e.EventTypes...) // [], not null
-	return endpointBody{e.ID, e.URL, types, orNull(e.Description), e.Status, payment.Time(e.CreatedAt)}
+	return endpointBody{e.ID, e.URL, types, payment.OrNull(e.Description), e.Status, payment.Time(e.CreatedAt)}
 }
 
 func ownerOf(p apikey.Principal) webhook.Owner {

@@ -56,7 +56,7 @@ func (p Payment) Public() Public {
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt), FeeUnit: p.feeUnit(),
-		AmountText: p.Amount.String(), Key: given(p.IdempotencyKey), FeeText: token.Text(p.Fee),
+		AmountText: p.Amount.String(), Key: OrNull(p.IdempotencyKey), FeeText: token.Text(p.Fee),
 		Asset: p.Coin().String(),
 	}
 	if v.Metadata == nil {
@@ -65,12 +65,12 @@ func (p Payment) Public() Public {
 	if !p.State.Final() {
 		v.Progress = new(ProgressCommitted)
 	}
-	v.Reference = given(p.Reference)
+	v.Reference = OrNull(p.Reference)
 	if p.Entries != nil {
 		v.WalletAddress, v.To = nil, nil
 	}
 	for _, e := range p.Entries {
-		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, e.Amount.String(), given(e.Reference)})
+		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, e.Amount.String(), OrNull(e.Reference)})
 	}
 	if !p.Onchain.IsZero() {
 		v.OnchainTxHash, v.BlockNumber = &p.Onchain, &p.Block
@@ -86,11 +86,12 @@ func (p Payment) feeUnit() string {
 	return "wei"
 }
 
-func given(text string) *string {
-	if text == "" {
+// OrNull returns nil, which is written as null, for a zero value.
+func OrNull[V comparable](v V) *V {
+	if v == *new(V) {
 		return nil
 	}
-	return &text
+	return &v
 }
 
 // A Time is written as RFC 3339 in UTC, to the millisecond, ending in Z.

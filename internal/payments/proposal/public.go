@@ -71,15 +71,10 @@ func (p Proposal) Public() Public {
 		Request:   PublicRequest{of.Amount, of.WalletAddress, of.To, of.Reference, of.Metadata, nil, of.Asset},
 		ExpiresAt: payment.Time(p.ExpiresAt()), Version: p.Version,
 		CreatedAt: payment.Time(p.CreatedAt), UpdatedAt: payment.Time(p.UpdatedAt),
+		ApprovedBy: payment.OrNull(p.Approver.Key), NotBefore: payment.OrNull(payment.Time(p.NotBefore)),
 	}
 	for _, e := range of.Payments {
 		v.Request.Payments = append(v.Request.Payments, PublicEntry{e.WalletAddress, e.To, e.Amount, e.Reference})
-	}
-	if p.Approver.Key != "" {
-		v.ApprovedBy = &p.Approver.Key
-	}
-	if !p.NotBefore.IsZero() {
-		v.NotBefore = new(payment.Time(p.NotBefore))
 	}
 	if r := p.Refusal; r != nil {
 		v.Refusal = &PublicRefusal{r.Code, r.Message, r.Index, payment.Time(r.At)}
