@@ -36,41 +36,28 @@ type postItem struct {
 }
 
 func encodeDelivery(d webhook.Delivery) attributes {
-	return encode(deliveryItem{
+	it := deliveryItem{
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
-		EventAt: eventAt(d), Body: deflated(d.Event.Body), Status: string(d.Status), Attempts: postItems(d.Attempts),
-		AttemptCount: len(d.Attempts), NextAttemptAt: d.NextAttemptAt, Shard: shardOf(d),
+		Body: deflated(d.Event.Body), Status: string(d.Status), Attempts: postItems(d.Attempts),
+		AttemptCount: len(d.Attempts), NextAttemptAt: d.NextAttemptAt,
 		CreatedAt: moment(d.CreatedAt), EndedAt: moment(d.EndedAt), TTL: expiry(d.CreatedAt),
-	})
+	}
+	if !d.Event.At.Equal(d.CreatedAt) {
+		it.EventAt = moment(d.Event.At)
+	}
+	if d.Parked { // by the last digit of its id, which is random
+		it.Shard = fmt.Sprint(int(d.Delivery[len(d.Delivery)-1]) % deliveryShards)
+	}
+	return encode(it)
 }
 
 // expiry returns the time in epoch seconds at which DynamoDB removes an item that began or ended at
-// a time, 0 if that is zero. It may be two days late; until then the item is read.
-func expiry(from time.Time) int64 {
-	if from.IsZero() {
-		return 0
-	}
-	return from.Add(webhook.KeptFor).Unix()
-}
-
-func eventAt(d webhook.Delivery) string {
-	if d.Event.At.Equal(d.CreatedAt) {
-		return ""
-	}
-	return moment(d.Event.At)
-}
+// a time. It may be two days late; until then the item is read.
+func expiry(from time.Time) int64 { return from.Add(webhook.KeptFor).Unix() }
 
 // deliveryShards is the number of partitions that parked deliveries are spread over in the due index. Each takes
 // 1,000 writes a second; reading each once a minute costs half a read unit a minute.
 const deliveryShards = 4
-
-// shardOf returns the shard of a parked delivery by the last digit of its id, which is random; "" if it is not parked.
-func shardOf(d webhook.Delivery) string {
-	if !d.Parked {
-		return ""
-	}
-	return fmt.Sprint(int(d.Delivery[len(d.Delivery)-1]) % deliveryShards)
-}
 
 func postItems(attempts []webhook.Attempt) []postItem {
 	items := make([]postItem, len(attempts))

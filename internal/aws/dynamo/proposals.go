@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
@@ -32,17 +31,13 @@ func (s *Payments) Propose(ctx context.Context, p proposal.Proposal) (bool, erro
 }
 
 func encodeProposal(p proposal.Proposal) attributes {
-	item := encodePayment(p.Payment)
-	item["proposal"], item["proposal_writes"] = proposalText(p), encodeValue(p.Writes)
-	return item
-}
-
-func proposalText(p proposal.Proposal) types.AttributeValue {
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("dynamo: encoding texts and numbers: " + err.Error())
 	}
-	return text(string(b))
+	item := encodePayment(p.Payment)
+	item["proposal"], item["proposal_writes"] = text(string(b)), encodeValue(p.Writes)
+	return item
 }
 
 // place writes the place of p in its merchant's list, and in the index as long as something is to be done.
