@@ -17,9 +17,6 @@ const maxBody = 64 << 10
 // compressed, then the content type and coding, then the text. If it may be empty, an empty body of any content type
 // means {}.
 func readForm(r *http.Request, mayBeEmpty bool) (*form, error) {
-	if r.ContentLength > maxBody {
-		return nil, errTooLarge
-	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	compressed, headers := checkContent(r.Header)
 	switch {
