@@ -120,7 +120,13 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 	var commands Commands
 	var out strings.Builder
 	defer func() { e.Out = out.String() }()
-	ctx := change.Recorded(stack.Context(r.Context()), typed.Args, e.ask)
+	ctx := change.Recorded(stack.Context(r.Context()), typed.Args, func(yes bool, consequences string) error {
+		e.Consequences, e.Asks = consequences, !yes
+		if !yes { // the client asks the operator, and sends the command again with --yes
+			return change.ErrDeclined
+		}
+		return nil
+	})
 	parser, err := kong.New(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil)))
 	if err != nil {
 		return err
@@ -135,15 +141,6 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 		}
 	}
 	return deployed.Advised(parsed.Run())
-}
-
-// ask refuses a change without consent. The client then asks the operator and sends the command again with --yes.
-func (e *response) ask(yes bool, consequences string) error {
-	e.Consequences, e.Asks = consequences, !yes
-	if !yes {
-		return change.ErrDeclined
-	}
-	return nil
 }
 
 // Elsewhere returns the URL of a command's stack on this machine, "" for a stack on AWS and for no stack.

@@ -145,25 +145,20 @@ func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
 	if e.template, err = readTemplate(c.Template, now, c.Parameters); err != nil {
 		return err
 	}
-	e.Deployment = planned(*now, e.refs, out)
-	fmt.Fprintf(out, "deploying %s to account %s in %s as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
-	return e.run(ctx, before|warning, ErrNotReady)
-}
-
-// planned returns the stack that a deployment of parameters will make, with the tables that it will use.
-func planned(a deployed.Account, parameters map[string]string, out io.Writer) *deployed.Deployment {
+	a := *now // as the deployment will make it
 	table := func(kind string) string {
-		return cmp.Or(parameters["Existing"+kind+"Table"], a.Outputs[kind+"TableName"])
+		return cmp.Or(e.refs["Existing"+kind+"Table"], a.Outputs[kind+"TableName"])
 	}
 	payments, keys := table("Payments"), table("ApiKeys")
-	a.Outputs = map[string]string{"RpcSecretArn": cmp.Or(parameters["ExistingRpcSecret"], a.Outputs["RpcSecretArn"])}
-	a.Parameters = parameters
-	d := a.Read(deployed.Target{Stack: a.Stack}, out)
+	a.Outputs = map[string]string{"RpcSecretArn": cmp.Or(e.refs["ExistingRpcSecret"], a.Outputs["RpcSecretArn"])}
+	a.Parameters = e.refs
+	e.Deployment = a.Read(deployed.Target{Stack: a.Stack}, out)
 	if payments != "" && keys != "" {
 		db := dynamo.Client(a.AWS)
-		d.Payments, d.Keys = dynamo.NewPayments(db, payments), dynamo.NewAPIKeys(db, keys)
+		e.Payments, e.Keys = dynamo.NewPayments(db, payments), dynamo.NewAPIKeys(db, keys)
 	}
-	return d
+	fmt.Fprintf(out, "deploying %s to account %s in %s as %s\n", c.Stack, e.who.AccountID, cfg.Region, e.who.Resource)
+	return e.run(ctx, before|warning, ErrNotReady)
 }
 
 // Doctor is `remit doctor`.

@@ -75,9 +75,19 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind, name := range t.Table {
 		a.Outputs[tableOutputs[kind]+"TableName"] = name
 	}
+	for _, name := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",
+		"AuditLogGroupName", "RpcSecretArn", "WalletSecrets"} {
+		if a.Outputs[name] == "" { // the stack is of an older template
+			return nil, fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
+		}
+	}
 	d := a.Read(t, out)
-	d.Tables, err = a.tables()
-	return d, err
+	db, table := dynamo.Client(a.AWS), a.Outputs["PaymentsTableName"]
+	payments := dynamo.NewPayments(db, table)
+	d.Tables = Tables{payments, CopiedLog{payments, a.AWS, table, a.Outputs["AuditLogGroupName"]},
+		dynamo.NewWebhooks(db, a.Outputs["WebhooksTableName"]), dynamo.NewAPIKeys(db, a.Outputs["ApiKeysTableName"]),
+		queue.OpenJobs(a.AWS, a.Outputs["WebhookQueueUrl"]), a.Parameters["EventBus"] != ""}
+	return d, nil
 }
 
 // Find returns a stack on AWS. With ErrNoStack it has no Status.
@@ -105,22 +115,6 @@ func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
 func (a *Account) Read(t Target, out io.Writer) *Deployment {
 	return &Deployment{Target: t, Platform: a, Account: a, Out: out, Mode: a.Parameters["Mode"],
 		KeyCache: a.Parameters["AuthorizerCacheSeconds"]}
-}
-
-// tables opens the tables that the outputs name, and the audit log with its copy. Without an output that some command
-// needs, the stack is of an older template.
-func (a *Account) tables() (t Tables, err error) {
-	for _, name := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",
-		"AuditLogGroupName", "RpcSecretArn", "WalletSecrets"} {
-		if a.Outputs[name] == "" {
-			return t, fmt.Errorf("stack %s has no output %s; deploy this version's template first", a.Stack, name)
-		}
-	}
-	db, table := dynamo.Client(a.AWS), a.Outputs["PaymentsTableName"]
-	payments := dynamo.NewPayments(db, table)
-	return Tables{payments, CopiedLog{payments, a.AWS, table, a.Outputs["AuditLogGroupName"]},
-		dynamo.NewWebhooks(db, a.Outputs["WebhooksTableName"]), dynamo.NewAPIKeys(db, a.Outputs["ApiKeysTableName"]),
-		queue.OpenJobs(a.AWS, a.Outputs["WebhookQueueUrl"]), a.Parameters["EventBus"] != ""}, nil
 }
 
 // Who implements Platform.

@@ -25,11 +25,11 @@ import (
 // Show writes v in JSON with --json, and without it text, or that there is none.
 func (d *Deployment) Show(v any, text string) error {
 	if d.JSON {
-		enc := json.NewEncoder(Tame(d.Out))
+		enc := json.NewEncoder(Tame{d.Out})
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
 	}
-	_, err := io.WriteString(Tame(d.Out), cmp.Or(strings.TrimRight(text, "\n"), "none")+"\n")
+	_, err := io.WriteString(Tame{d.Out}, cmp.Or(strings.TrimRight(text, "\n"), "none")+"\n")
 	return err
 }
 
@@ -54,13 +54,11 @@ func (d *Deployment) Holds(a chain.Account) string {
 	return d.Coins(a.Balance) + ", " + d.Gas(a.Gas)
 }
 
-// Tame returns a writer that escapes control characters but line ends and tabs, as JSON does: a
+// Tame is a writer that escapes control characters but line ends and tabs, as JSON does: a
 // merchant's text must not control a terminal. Characters must come whole.
-func Tame(out io.Writer) io.Writer { return tame{out} }
+type Tame struct{ io.Writer }
 
-type tame struct{ io.Writer }
-
-func (w tame) Write(text []byte) (int, error) {
+func (w Tame) Write(text []byte) (int, error) {
 	var safe []byte
 	for i, c := range string(text) {
 		if unicode.IsControl(c) && c != '\n' && c != '\t' && !bytes.HasPrefix(text[i:], []byte("\r\n")) {

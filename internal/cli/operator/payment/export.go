@@ -32,7 +32,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	if !end.IsZero() && c.Until.Before(c.Since) {
 		return fmt.Errorf("--until %s is before --since; use a later day", c.Until.Format(time.DateOnly))
 	}
-	out := deployed.Tame(d.Out)
+	out := deployed.Tame{Writer: d.Out}
 	if c.CSV {
 		if err := payment.CSV[Row](out, true); err != nil {
 			return err

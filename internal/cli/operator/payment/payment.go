@@ -49,10 +49,15 @@ func (c name) find(ctx context.Context, d *deployed.Deployment) (p payment.Payme
 	default:
 		p, err = d.Payments.Payment(ctx, payment.KeyID(c.Merchant, d.Mode, c.What))
 	}
-	if err == nil {
-		dos, err = of(ctx, d, p)
+	if err != nil {
+		return p, dos, err
 	}
-	return p, dos, err
+	dos = dossier{Row: RowOf(p), State: p.State, Nonce: p.Nonce, Attempts: []attempt{}, Chain: []string{}}
+	for _, a := range p.Attempts {
+		dos.Attempts = append(dos.Attempts,
+			attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
+	}
+	return p, dos, errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
 }
 
 type redact struct{ name }
@@ -177,16 +182,6 @@ type attempt struct {
 type reservation struct {
 	Nonce uint64         `json:"nonce"`
 	At    deployed.Stamp `json:"at"`
-}
-
-// of returns a payment's data in the tables.
-func of(ctx context.Context, d *deployed.Deployment, p payment.Payment) (dossier, error) {
-	dos := dossier{Row: RowOf(p), State: p.State, Nonce: p.Nonce, Attempts: []attempt{}, Chain: []string{}}
-	for _, a := range p.Attempts {
-		dos.Attempts = append(dos.Attempts,
-			attempt{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), deployed.Stamp(a.At), a.Noop})
-	}
-	return dos, errors.Join(dos.addWallet(ctx, d, p), dos.addDeliveries(ctx, d, p))
 }
 
 func (dos *dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
