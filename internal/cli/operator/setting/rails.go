@@ -79,7 +79,13 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		text += fmt.Sprintf("Merchants with limits of their own (remit merchants list) have the stack's here until "+
 			"each is set: remit merchants limit mer_… --asset %s.\n", first.Coin())
 	}
-	put, how := c.put(nodes[first.ChainID], first.ChainID)
+	put, how := c.RPC, ""
+	if has := len(nodes[first.ChainID]); has > 0 { // which the chain's other rails use
+		put, how = nil, fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", has)
+	} else if len(put) == 0 {
+		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n",
+			first.ChainID)
+	}
 	made.Consequences = text + how + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
 		if again { // no run may have come since the tables were restored
@@ -96,18 +102,6 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		return answer, err
 	}
 	return made, nil
-}
-
-// put returns the nodes to store for the rail, and how it gets its nodes. Those that its chain has stay: its other
-// rails use them.
-func (c add) put(has []string, chainID uint64) (urls []string, how string) {
-	switch {
-	case len(has) > 0:
-		return nil, fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", len(has))
-	case len(c.RPC) == 0:
-		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", chainID)
-	}
-	return c.RPC, how
 }
 
 // first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.
@@ -148,15 +142,6 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 	return own.First(values)
 }
 
-type railRow struct {
-	Number  int    `json:"number"`
-	Name    string `json:"name"`
-	Asset   string `json:"asset"`
-	Closed  bool   `json:"closed"`
-	Version uint64 `json:"version"`
-	Error   string `json:"error,omitempty"`
-}
-
 type list struct{ deployed.Target }
 
 func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
@@ -164,16 +149,18 @@ func (*list) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, text := []railRow{}, ""
+	rows, text := []map[string]any{}, ""
 	for _, on := range rails {
-		s := on.On.Settings
-		r := railRow{on.Number, on.Name(), on.On.Coin.String(), s.Closed, s.Version, ""}
+		s, asset := on.On.Settings, on.On.Coin.String()
+		row := map[string]any{"number": on.Number, "name": on.Name(), "asset": asset, "closed": s.Closed,
+			"version": s.Version}
 		state := map[bool]string{false: "open", true: "closed"}[s.Closed]
 		if on.On.Unusable != nil {
-			r.Error = on.On.Unusable.Error()
-			state = r.Error
+			state = on.On.Unusable.Error()
+			row["error"] = state
 		}
-		rows, text = append(rows, r), text+fmt.Sprintf("%d  %-20s  %s  version %d  %s\n", r.Number, r.Name, state, r.Version, r.Asset)
+		rows = append(rows, row)
+		text += fmt.Sprintf("%d  %-20s  %s  version %d  %s\n", on.Number, on.Name(), state, s.Version, asset)
 	}
 	return d.Show(rows, text)
 }
