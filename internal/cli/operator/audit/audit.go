@@ -111,7 +111,6 @@ func (c *Command) audit(ctx context.Context, d *deployed.Deployment) error {
 	return a.answer()
 }
 
-// open finds wallets, nodes and the range of blocks.
 func (a *auditor) open(ctx context.Context) error {
 	wallets, err := a.Wallets(ctx)
 	if err != nil {

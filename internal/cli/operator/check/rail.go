@@ -26,9 +26,6 @@ const (
 	apartTime = 20 * time.Second
 )
 
-// gasLow is the setting GasLowGwei where that is 0.
-const gasLow = 2_000_000
-
 // ofRail lists the checks of a rail and, if their list was read, of its nodes.
 func (e *examination) ofRail() []check {
 	const when = warning | always
@@ -225,7 +222,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	if err != nil {
 		return "", err
 	}
-	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, gasLow)).Times(1_000_000_000) // fits 256 bits
+	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, 2_000_000)).Times(1_000_000_000) // fits 256 bits
 	switch address := r.Address.String(); {
 	case w.Paused != "":
 		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)

@@ -31,7 +31,6 @@ func (l *Local) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, localKey{}, l)
 }
 
-// here is the platform of a stack in this process.
 type here struct{ *Local }
 
 // Who is the user of the operating system: no other one may use the socket.

@@ -201,7 +201,6 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 	return errors.Join(d.Show(all, text), err)
 }
 
-// row is a version as JSON, with the changes that it made.
 func row(s settings.Settings, changes []map[string]any) map[string]any {
 	of := map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
 		"reason": s.Why, "values": settings.Payments.Encode(s)}
@@ -328,7 +327,6 @@ func differs(ctx context.Context, t *Table) (bool, error) {
 		"file to match, or set them back with remit settings set", t.title(now.Stamp))
 }
 
-// unusable is the error of a change that unusable settings do not take.
 func unusable(t *Table) error {
 	step := "remit settings apply FILE to write all of them (remit settings history has the versions before)"
 	if errors.Is(t.On.Unusable, settings.ErrNewer) {

@@ -255,7 +255,6 @@ func assign(ctx context.Context, d *deployed.Deployment, r wallet.Registration, 
 // under the terms before.
 const reach = 35 * time.Second
 
-// ownAlone describes the effect of owns.
 func ownAlone(d *deployed.Deployment, merchant string) string {
 	return fmt.Sprintf("From now on merchant %s pays %s from wallets of its own alone, never from the common ones, "+
 		"and no refill sends them %[2]s. "+

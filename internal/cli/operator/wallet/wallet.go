@@ -92,7 +92,6 @@ func (c walletImport) Change(ctx context.Context, d *deployed.Deployment) (none 
 	return add(ctx, d, key, "the key of "+key.Address().String(), "", nil)
 }
 
-// adds describes the effect of a new wallet for a merchant, or for all.
 func adds(d *deployed.Deployment, kind, merchant string) string {
 	text := fmt.Sprintf("It will pay merchants as soon as it holds %s and gas.", d.Asset.Symbol)
 	if merchant != "" {
@@ -142,7 +141,6 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 // again is the next step after a key that may be stored has no wallet.
 const again = "run remit wallet create again; after a minute it registers this key too, as draining"
 
-// registration returns that of a new wallet, which is a merchant's or common.
 func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
 	r := wallet.Registration{ID: d.WalletID(a), Token: d.Asset.Contract, State: wallet.Active, Since: time.Now()}
 	if merchant != "" {
