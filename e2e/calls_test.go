@@ -278,9 +278,19 @@ func (s *stack) simulated(t *testing.T, least int) {
 		requests = append(requests, request)
 	}
 	var found []string
-	must.OK(t, asked(map[string]any{"requests": requests}, &found, tooltest.Program(t, "Node.js", "node"), "tools/iam/check.mjs"))
+	mistake := maps.Clone(requests[0])
+	mistake["name"], mistake["allowed"] = "planted", mistake["allowed"] == false
+	must.OK(t, asked(map[string]any{"requests": append(requests, mistake)}, &found, tooltest.Program(t, "Node.js", "node"),
+		"tools/iam/check.mjs"))
 	for _, f := range found {
+		if strings.HasPrefix(f, "planted: ") {
+			mistake = nil
+			continue
+		}
 		t.Errorf("the local AWS and the simulator of IAM do not agree: %s", f)
+	}
+	if mistake != nil {
+		t.Error("a planted mistake was not found")
 	}
 	if t.Logf("%d requests, %d of them refused", len(requests), refused); len(requests) < least {
 		t.Errorf("only %d requests were simulated", len(requests))

@@ -198,7 +198,13 @@ func run(t *testing.T, in, out any, program string, args ...string) {
 // TestEveryChangeTakesEffect: CloudFormation makes a function's version only if SAM names it otherwise, and Lambda only
 // if the function differs from its last version. A change without them would stay behind the alias.
 func TestEveryChangeTakesEffect(t *testing.T) {
-	text, given := string(files(t)["template.yaml"]), map[string]string{"Environment": "dev", "Mode": "test"}
+	for stage, mode := range map[string]string{"dev": "test", "prod": "live"} {
+		t.Run(stage, func(t *testing.T) { everyChangeTakesEffect(t, map[string]string{"Environment": stage, "Mode": mode}) })
+	}
+}
+
+func everyChangeTakesEffect(t *testing.T, given map[string]string) {
+	text := string(files(t)["template.yaml"])
 	type change struct {
 		name, from, to, code string // from and to are of the template
 		given, deployed      map[string]string
@@ -208,8 +214,8 @@ func TestEveryChangeTakesEffect(t *testing.T) {
 	for name, p := range at[node](readTemplate(t), "Parameters") {
 		defaults[name] = fmt.Sprint(at[any](p, "Default"))
 		if name != "Release" {
-			changes = append(changes, change{name: name, given: map[string]string{name: another(p)}},
-				change{name: name + " kept", deployed: map[string]string{name: another(p)}})
+			changes = append(changes, change{name: name, given: map[string]string{name: another(p, given[name])}},
+				change{name: name + " kept", deployed: map[string]string{name: another(p, given[name])}})
 		}
 	}
 	maps.Copy(defaults, given)
@@ -295,10 +301,10 @@ func versions(template node) map[string]bool {
 	return ids
 }
 
-// another returns a value of a parameter that is not its default.
-func another(p any) string {
+// another returns a value of a parameter that is neither given nor its default, or the default beside a given one.
+func another(p any, given string) string {
 	for _, v := range at[[]any](p, "AllowedValues") {
-		if fmt.Sprint(v) != fmt.Sprint(at[any](p, "Default")) {
+		if fmt.Sprint(v) != given && (given != "" || fmt.Sprint(v) != fmt.Sprint(at[any](p, "Default"))) {
 			return fmt.Sprint(v)
 		}
 	}
