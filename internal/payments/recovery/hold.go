@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -13,8 +12,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Held begins the reason for which Hold pauses a wallet, until a Run has ended well.
-const Held = wallet.Suspicion + ": remit recover is at work"
+// held begins the reason for which Hold pauses a wallet.
+const held = wallet.Suspicion + ": remit recover is at work"
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
 // that has a key and is not registered is registered as draining: it may have been a merchant's, whose coins must never
@@ -80,11 +79,11 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 			}
 			of, _ := wallets.Find(id.Address)
 			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{},
-				Paused: Held, Merchant: of.Merchant}, r.Token.Contract)
-		case err == nil && (strings.HasPrefix(w.Paused, Held) || w.Paused == wallet.RetiredReason):
+				Paused: held, Merchant: of.Merchant}, r.Token.Contract)
+		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:
-			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(Held))
+			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(held))
 		}
 		if err != nil && !errors.Is(err, store.ErrChanged) {
 			return false, err

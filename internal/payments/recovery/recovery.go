@@ -83,19 +83,10 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 }
 
 // noteFound ends the note that the chain was lost: the tables lack no payment of it any more. So a run that finds the
-// rail abreast, once its wallets are resumed, lets the others pay. No wallet is Held any more.
+// rail abreast, once its wallets are resumed, lets the others pay.
 func (r *run) noteFound(ctx context.Context) error {
 	if r.DryRun {
 		return nil
-	}
-	for _, id := range r.ids {
-		w, err := r.Store.Wallet(ctx, id)
-		if err == nil && w.Suspect() {
-			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(wallet.Suspicion+": remit recover has ended"))
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return store.NoteLost(ctx, r.Store, r.ChainID, time.Time{})
 }

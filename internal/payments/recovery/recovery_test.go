@@ -320,10 +320,6 @@ func TestRecover(t *testing.T) {
 	if got := run(); got.Stored != 0 || got.Known != 1 {
 		t.Errorf("the second run: %+v", got)
 	}
-	ended := paused(ids[0])
-	if must.Get(r.Hold(t.Context()))(t); strings.HasPrefix(ended, recovery.Held) || !strings.HasPrefix(paused(ids[0]), recovery.Held) {
-		t.Errorf("at its end the wallet is paused for %q, held again for %q", ended, paused(ids[0]))
-	}
 	must.OK(t, r.Resume(t.Context(), ids))
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
-	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -145,14 +144,5 @@ func TestAssign(t *testing.T) {
 		if w := must.Get(e.tables.Wallet(t.Context(), e.id(1)))(t); w.Merchant != "mer_2" {
 			t.Errorf("its record: %+v", w)
 		}
-	})
-}
-
-// TestResumeBesideARecovery: a recovery that was killed has raised the wallet's nonce, and not put every payment back.
-func TestResumeBesideARecovery(t *testing.T) {
-	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
-		must.OK(t, e.settle(t.Context()))
-		must.OK(t, e.tables.Pause(t.Context(), wallet.ID{ChainID: e.Config.ChainID, Address: e.wallets[0]}, recovery.Held))
-		e.want("killed", "wallet resume W --yes", "^remit recover has not ended for")
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -177,9 +176,6 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			return none, fmt.Errorf("%s: %w; resume another rail's wallets with --rail", w.on.Name(), err)
 		case err != nil:
 			return none, fmt.Errorf("%s: %w", w.on.Name(), err)
-		}
-		if strings.HasPrefix(w.Paused, recovery.Held) {
-			return none, fmt.Errorf("remit recover has not ended for %s: run it again, or payments are made twice", w.Address)
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
