@@ -50,12 +50,6 @@ type gateway struct {
 	holds   sync.WaitGroup
 }
 
-func (g *gateway) before(url string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.service = url
-}
-
 // loses sets the percentage of answers that are lost.
 func (g *gateway) loses(percent int) {
 	g.mu.Lock()
@@ -180,7 +174,9 @@ func (o *torment) restart(acts ...func()) {
 	o.node.loses(0)
 	var url string
 	url, o.kill = o.Start()
-	o.gateway.before(url)
+	o.gateway.mu.Lock()
+	o.gateway.service = url
+	o.gateway.mu.Unlock()
 	o.node.loses(1)
 	fmt.Printf("  %s: %d requests were taken on, it runs for the time %d\n", o.Name, o.answered.Load(), o.kills)
 }
