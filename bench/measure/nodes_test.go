@@ -246,11 +246,17 @@ var nodeKinds = []struct {
 }{
 	{name: "remit"},
 	{name: arc, tokenGas: true},
-	{name: "anvil", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
+	{name: "anvil", until: "Listening on", reorg: func(n *testNode) error {
+		return errors.Join(n.show(), n.Client.Client().Call(nil, "anvil_reorg", 1, []any{})) // for an empty one
+	}, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"),
 			"--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
 	}},
-	{name: "hardhat", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
+	{name: "hardhat", until: "Started HTTP", reorg: func(n *testNode) error {
+		var snapshot string
+		err := errors.Join(n.Client.Client().Call(&snapshot, "evm_snapshot"), n.show())
+		return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
+	}, command: func(dir string, port int, id uint64) []string {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id),
 			filepath.Join(dir, ".bin", "hardhat"), "node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
@@ -347,18 +353,6 @@ func (n *testNode) fork() error {
 func (n *testNode) show() error {
 	defer time.Sleep(600 * time.Millisecond)
 	return n.mine()
-}
-
-// replace makes a block, lets it be seen, and has anvil replace it by an empty one.
-func replace(n *testNode) error {
-	return errors.Join(n.show(), n.Client.Client().Call(nil, "anvil_reorg", 1, []any{}))
-}
-
-// rewind makes a block, lets it be seen, and goes back to before it.
-func rewind(n *testNode) error {
-	var snapshot string
-	err := errors.Join(n.Client.Client().Call(&snapshot, "evm_snapshot"), n.show())
-	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
 // deploy puts the test token and the deterministic deployer on the chain and funds new wallets.

@@ -217,7 +217,7 @@ func BenchmarkTorture(b *testing.B) {
 		on := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now}))(b)
 		node := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), service: on.URL()}
 		rpc := httptest.NewServer(node)
-		system := systems(b, on, rpc.URL)[i]
+		system := []System{plain(b, on, rpc.URL, "no"), plain(b, on, rpc.URL, "yes"), remit(b, on, rpc.URL)}[i]
 		b.Run(system.Name, func(b *testing.B) { torture(b, system, on, node, payments) })
 		rpc.Close()
 		must.OK(b, on.Close())
