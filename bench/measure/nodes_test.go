@@ -137,7 +137,12 @@ func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string
 		})
 	})
 	again := func() error { v.server.Kill(); return v.serve(t.Context()) }
-	for i, trouble := range []func() error{again, n.fork, again} {
+	fork := func() error {
+		n.blocks.Lock()
+		defer n.blocks.Unlock()
+		return errors.Join(n.reorg(), n.mine(), n.mine())
+	}
+	for i, trouble := range []func() error{again, fork, again} {
 		if h.Name == rateLimited && i == 1 {
 			continue // no block is made yet
 		}
@@ -341,13 +346,6 @@ func (n *testNode) still(stopped bool) {
 	n.blocks.Lock()
 	defer n.blocks.Unlock()
 	n.stopped = stopped
-}
-
-// fork makes a block, lets it be seen, and replaces it by empty ones.
-func (n *testNode) fork() error {
-	n.blocks.Lock()
-	defer n.blocks.Unlock()
-	return errors.Join(n.reorg(), n.mine(), n.mine())
 }
 
 func (n *testNode) show() error {
