@@ -143,6 +143,8 @@ func sample(t *testing.T, event string) []byte {
 	return must.Get(os.ReadFile(filepath.Join(root, "events", event+".json")))(t)
 }
 
+var wordStart = regexp.MustCompile(`([a-z])([A-Z])`)
+
 // function returns the logical name, without "Function", of the function that a
 // sample event is for: the longest whose own name begins the event's.
 func (s *stack) function(t *testing.T, event string) string {
@@ -150,7 +152,8 @@ func (s *stack) function(t *testing.T, event string) string {
 	found := ""
 	for logical := range s.Resources {
 		name, ok := strings.CutSuffix(logical, "Function")
-		if ok && strings.HasPrefix(event, kebab(name)) && len(name) > len(found) {
+		kebab := strings.ToLower(wordStart.ReplaceAllString(name, "$1-$2"))
+		if ok && strings.HasPrefix(event, kebab) && len(name) > len(found) {
 			found = name
 		}
 	}
@@ -158,18 +161,6 @@ func (s *stack) function(t *testing.T, event string) string {
 		t.Fatalf("%s.json belongs to no function", event)
 	}
 	return found
-}
-
-// kebab writes SendPayment as send-payment.
-func kebab(s string) string {
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && 'A' <= c && c <= 'Z' {
-			b.WriteByte('-')
-		}
-		b.WriteRune(c)
-	}
-	return strings.ToLower(b.String())
 }
 
 // invoke hands a function an event and returns its answer as compact JSON.

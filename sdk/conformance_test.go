@@ -172,19 +172,15 @@ func pays(t *testing.T, l language, url, key, to string, draw *rand.Rand) {
 		}
 		ask("open", "", url, key)
 		for open > 0 {
-			var end struct {
-				ID             int
-				Value          map[string]any
-				Error, Message string
-			}
-			if out.Decode(&end) != nil {
+			var e end
+			if out.Decode(&e) != nil {
 				break
 			}
-			if hash, paid := end.Value["tx_hash"].(string); paid {
-				hashes[end.ID] = hash
-			} else if end.Error != "" && end.Error != "OutcomeUnknown" {
-				t.Errorf("%s: order-%d ended with %s %s", l.name, end.ID, end.Error, end.Message)
-				hashes[end.ID] = end.Error
+			if hash, paid := e.Value["tx_hash"].(string); paid {
+				hashes[e.ID] = hash
+			} else if e.Error != "" && e.Error != "OutcomeUnknown" {
+				t.Errorf("%s: order-%d ended with %s %s", l.name, e.ID, e.Error, e.Message)
+				hashes[e.ID] = e.Error
 			}
 			open--
 			for ; open < 16 && next < *intents; next++ {

@@ -88,7 +88,22 @@ type victim struct {
 // The chain's process itself is not killed: an embedded chain forgets everything
 // with its process, which no chain does. A proxy before it goes down instead.
 func BenchmarkChaos(b *testing.B) {
-	v, ctx := startVictim(b), b.Context()
+	v, ctx := newVictim(b, fmt.Sprintf("chaos-%d", *seed)), b.Context()
+	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
+	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
+	remit := build(b, nil, "github.com/remit-payouts/remit/cmd/remit")
+	wallets := filepath.Join(b.TempDir(), "chain.json")
+	chain, lines, err := start(ctx,
+		v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
+	must.OK(b, err)
+	b.Cleanup(chain.Kill)
+	text := []byte(strings.Join(lines, "\n"))
+	must.OK(b, json.Unmarshal(text, &v.chain))
+	must.OK(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
+	v.node = must.Get(ethclient.DialContext(ctx, v.chain.RPCURL))(b)
+	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
+	must.OK(b, v.open(ctx, b, remit,
+		"--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL, "--wallet-file", wallets))
 	v.rage(b)
 	calm := time.Now()
 	must.OK(b, v.drain(ctx))
@@ -156,26 +171,6 @@ func newVictim(t testing.TB, name string) *victim {
 		happened: map[string]int{}, broken: map[string][]string{}, within: drainWithin}
 }
 
-// startVictim starts all processes, and makes the merchant a customer of the server.
-func startVictim(b *testing.B) *victim {
-	b.Helper()
-	v := newVictim(b, fmt.Sprintf("chaos-%d", *seed))
-	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
-	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
-	remit, wallets := build(b, nil, "github.com/remit-payouts/remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
-	chain, lines, err := start(b.Context(),
-		v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
-	must.OK(b, err)
-	b.Cleanup(chain.Kill)
-	text := []byte(strings.Join(lines, "\n"))
-	must.OK(b, json.Unmarshal(text, &v.chain))
-	must.OK(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
-	v.node = must.Get(ethclient.DialContext(b.Context(), v.chain.RPCURL))(b)
-	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
-	must.OK(b, v.open(b.Context(), b, remit, "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL, "--wallet-file", wallets))
-	return v
-}
-
 // open starts the server, which pays on v's chain, and makes the merchant its customer.
 func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
 	t.Helper()
@@ -186,7 +181,9 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 		return err
 	}
 	t.Cleanup(func() { v.server.Kill() })
-	v.hooks = newReceiver(t)
+	v.hooks = &receiver{events: map[string]event{}}
+	v.hooks.Server = httptest.NewServer(v.hooks)
+	t.Cleanup(func() { v.hooks.CloseClientConnections(); v.hooks.Close() })
 	v.merchant = another(t, &sdk.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
 	must.Get(v.merchant.CreateWebhook(t.Context(), sdk.CreateWebhookRequest{URL: v.hooks.URL}))(t)
 	return nil

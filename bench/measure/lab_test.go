@@ -195,14 +195,6 @@ type receiver struct {
 	bad    []string
 }
 
-// newReceiver starts a receiver, which ends with the benchmark.
-func newReceiver(t testing.TB) *receiver {
-	r := &receiver{events: map[string]event{}}
-	r.Server = httptest.NewServer(r)
-	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
-	return r
-}
-
 // ServeHTTP takes one webhook.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	e := event{at: time.Now(), times: 1}

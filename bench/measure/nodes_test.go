@@ -137,7 +137,12 @@ func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string
 		})
 	})
 	again := func() error { v.server.Kill(); return v.serve(t.Context()) }
-	for i, trouble := range []func() error{again, n.fork, again} {
+	fork := func() error {
+		n.blocks.Lock()
+		defer n.blocks.Unlock()
+		return errors.Join(n.reorg(), n.mine(), n.mine())
+	}
+	for i, trouble := range []func() error{again, fork, again} {
 		if h.Name == rateLimited && i == 1 {
 			continue // no block is made yet
 		}
@@ -246,11 +251,17 @@ var nodeKinds = []struct {
 }{
 	{name: "remit"},
 	{name: arc, tokenGas: true},
-	{name: "anvil", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
+	{name: "anvil", until: "Listening on", reorg: func(n *testNode) error {
+		return errors.Join(n.show(), n.Client.Client().Call(nil, "anvil_reorg", 1, []any{})) // for an empty one
+	}, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"),
 			"--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
 	}},
-	{name: "hardhat", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
+	{name: "hardhat", until: "Started HTTP", reorg: func(n *testNode) error {
+		var snapshot string
+		err := errors.Join(n.Client.Client().Call(&snapshot, "evm_snapshot"), n.show())
+		return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
+	}, command: func(dir string, port int, id uint64) []string {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id),
 			filepath.Join(dir, ".bin", "hardhat"), "node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
@@ -337,28 +348,9 @@ func (n *testNode) still(stopped bool) {
 	n.stopped = stopped
 }
 
-// fork makes a block, lets it be seen, and replaces it by empty ones.
-func (n *testNode) fork() error {
-	n.blocks.Lock()
-	defer n.blocks.Unlock()
-	return errors.Join(n.reorg(), n.mine(), n.mine())
-}
-
 func (n *testNode) show() error {
 	defer time.Sleep(600 * time.Millisecond)
 	return n.mine()
-}
-
-// replace makes a block, lets it be seen, and has anvil replace it by an empty one.
-func replace(n *testNode) error {
-	return errors.Join(n.show(), n.Client.Client().Call(nil, "anvil_reorg", 1, []any{}))
-}
-
-// rewind makes a block, lets it be seen, and goes back to before it.
-func rewind(n *testNode) error {
-	var snapshot string
-	err := errors.Join(n.Client.Client().Call(&snapshot, "evm_snapshot"), n.show())
-	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
 // deploy puts the test token and the deterministic deployer on the chain and funds new wallets.

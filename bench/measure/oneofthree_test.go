@@ -113,9 +113,6 @@ func stuck() fault.Habit {
 	})
 }
 
-// flapping returns 0 to -3, by chance.
-func flapping() func() int64 { return func() int64 { return -rand.Int64N(4) } }
-
 // anHour refuses one request, and asks for none for an hour.
 func anHour() fault.Habit {
 	var refused atomic.Bool
@@ -152,7 +149,8 @@ var oneOfThree = []struct {
 		return ask(c)
 	})},
 	{name: "a head 40 blocks ahead", habit: changed(blocks, inside(map[string]any{"number": plus(by(40))}))},
-	{name: "a final block that flaps", habit: changed(blocks, inside(map[string]any{"number": plus(flapping())}))},
+	{name: "a final block that flaps", habit: changed(blocks, inside(map[string]any{
+		"number": plus(func() int64 { return -rand.Int64N(4) })}))},
 	{name: "nine seconds an answer", habit: slow(9 * time.Second)},
 	{name: "insufficient funds for all", habit: refuses(sends, -32000, "insufficient funds for gas * price + value")},
 	{name: "already known for all", habit: refuses(sends, -32000, "already known")},

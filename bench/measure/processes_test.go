@@ -42,7 +42,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
-	sdk "github.com/remit-payouts/remit/sdk/go"
 )
 
 // BenchmarkLoad measures `remit local` as a process, under clients that each make one payment after the other over
@@ -76,7 +75,15 @@ func loadLocal(b *testing.B, clients, wallets, n, size int) {
 		begin := time.Now()
 		pay(clients, single, n)
 		last := time.Now()
-		allConfirmed(b, m, hashes)
+		for _, hash := range hashes {
+			p := must.Get(m.Get(b.Context(), hash))(b)
+			for ; p.Status == "pending"; p = must.Get(m.Get(b.Context(), hash))(b) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if p.Status != "confirmed" {
+				b.Fatalf("payment %s is %s", hash, p.Status)
+			}
+		}
 		confirmed := time.Since(last)
 		var facts devnet.Facts
 		must.OK(b, json.Unmarshal(must.Get(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &facts))
@@ -95,20 +102,6 @@ func loadLocal(b *testing.B, clients, wallets, n, size int) {
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
 				server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
 	})
-}
-
-// allConfirmed waits until payments are confirmed.
-func allConfirmed(b *testing.B, m *sdk.Client, hashes []string) {
-	b.Helper()
-	for _, hash := range hashes {
-		p := must.Get(m.Get(b.Context(), hash))(b)
-		for ; p.Status == "pending"; p = must.Get(m.Get(b.Context(), hash))(b) {
-			time.Sleep(50 * time.Millisecond)
-		}
-		if p.Status != "confirmed" {
-			b.Fatalf("payment %s is %s", hash, p.Status)
-		}
-	}
 }
 
 // BenchmarkColdstart measures the init of every function as a process, from its birth until it asks the Lambda Runtime
@@ -281,23 +274,17 @@ func await(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, want int) int
 	return 0
 }
 
-// newPending returns a rig whose merchant has an endpoint, with so many pending payments on so many wallets.
-func newPending(b *testing.B, wallets, pending int) (*rig, *devnet.Chain, *memory.Payments) {
-	c, store, hooks := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks()
-	c.Freeze(true)
-	subscribe(b, hooks, "https://merchant.example/hooks")
-	r := newRig(b, c, c.Wallets(), store, near, &webhook.Publisher{Store: hooks, Queue: queue{}})
-	payMany(b, r, 128, pending)
-	settle(b, r, 0) // the first round of a wallet reads its balance
-	return r, c, store
-}
-
 // BenchmarkWallets compares the processor time of a round that settles 2,000 payments on 256 wallets with that on 16.
 func BenchmarkWallets(b *testing.B) {
 	used := map[int][]float64{}
 	for range pick(5, 1) { // in turns, so that other work of the machine slows both alike
 		for _, wallets := range []int{16, 256} {
-			r, c, store := newPending(b, wallets, 2000)
+			c, store, hooks := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks()
+			c.Freeze(true)
+			subscribe(b, hooks, "https://merchant.example/hooks")
+			r := newRig(b, c, c.Wallets(), store, near, &webhook.Publisher{Store: hooks, Queue: queue{}})
+			payMany(b, r, 128, 2000)
+			settle(b, r, 0)           // the first round of a wallet reads its balance
 			time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
 			mine(b, c, store, 2000)
 			runtime.GC()

@@ -38,11 +38,6 @@ type System struct {
 	Recover func(url string)
 }
 
-// systems returns the services for a chain, whose node answers at rpc.
-func systems(t testing.TB, chain *devnet.Chain, rpc string) []System {
-	return []System{plain(t, chain, rpc, "no"), plain(t, chain, rpc, "yes"), remit(t, chain, rpc)}
-}
-
 var remitPath string // of the program, once remit has started it
 
 // remit is `remit local` on DynamoDB Local.

@@ -50,12 +50,6 @@ type gateway struct {
 	holds   sync.WaitGroup
 }
 
-func (g *gateway) before(url string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.service = url
-}
-
 // loses sets the percentage of answers that are lost.
 func (g *gateway) loses(percent int) {
 	g.mu.Lock()
@@ -180,7 +174,9 @@ func (o *torment) restart(acts ...func()) {
 	o.node.loses(0)
 	var url string
 	url, o.kill = o.Start()
-	o.gateway.before(url)
+	o.gateway.mu.Lock()
+	o.gateway.service = url
+	o.gateway.mu.Unlock()
 	o.node.loses(1)
 	fmt.Printf("  %s: %d requests were taken on, it runs for the time %d\n", o.Name, o.answered.Load(), o.kills)
 }
@@ -221,7 +217,7 @@ func BenchmarkTorture(b *testing.B) {
 		on := must.Get(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 250 * time.Millisecond, Now: time.Now}))(b)
 		node := &gateway{draw: rand.New(rand.NewPCG(*seed, 1)), service: on.URL()}
 		rpc := httptest.NewServer(node)
-		system := systems(b, on, rpc.URL)[i]
+		system := []System{plain(b, on, rpc.URL, "no"), plain(b, on, rpc.URL, "yes"), remit(b, on, rpc.URL)}[i]
 		b.Run(system.Name, func(b *testing.B) { torture(b, system, on, node, payments) })
 		rpc.Close()
 		must.OK(b, on.Close())

@@ -67,17 +67,8 @@ trap : HUP INT TERM
 read -r _
 kill $!; sleep 1; kill -9 $!`
 
-// StartCloud starts ministack, with the rights that cloud.py adds, and returns when it answers. Functions inherit its
+// startCloud starts ministack, with the rights that cloud.py adds, and returns when it answers. Functions inherit its
 // environment, and with it Lambda's log format and a permission that AWS never gives: webhooks to this machine.
-func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
-	for range 3 { // somebody may take the port before ministack binds it
-		if c, err = startCloud(ctx, config); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	return c, err
-}
-
 func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}),
 		Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}

@@ -57,7 +57,12 @@ func (s *Stack) URL(path string) string {
 
 // Start starts a cloud, and a chain beside it.
 func Start(ctx context.Context, config Config) (*Stack, error) {
-	cloud, err := StartCloud(ctx, config)
+	cloud, err := startCloud(ctx, config)
+	for range 2 { // somebody may take the port before ministack binds it
+		if err != nil && ctx.Err() == nil {
+			cloud, err = startCloud(ctx, config)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

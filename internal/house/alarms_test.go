@@ -60,9 +60,14 @@ var rings = map[string]func(*emf.Meter){
 	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
 	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
 	"RequestsFailedAlarm":     answers(1, errors.New("unexpected")),
-	"DynamoDBThrottlesAlarm":  refused("ThrottlingException", getKey),
-	"KeyErrorsAlarm":          refused("InternalServiceError", readSecret),
-	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
+	"DynamoDBThrottlesAlarm": refused("ThrottlingException", func(cfg aws.Config) error {
+		return must.Err(dynamo.NewAPIKeys(dynamo.Client(cfg), "keys").Find(context.Background(), [32]byte{}))
+	}),
+	"KeyErrorsAlarm": refused("InternalServiceError", func(cfg aws.Config) error {
+		read := secrets.Open(cfg, "rpc", time.Now, func([]byte) (int, error) { return 0, nil })
+		return must.Err(read.Get(context.Background()))
+	}),
+	"WalletPausedAlarm": ran(settlement.Report{Paused: 1}),
 	"WalletsLowAlarm": ran(settlement.Report{Funding: []uint64{2},
 		Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
 	"PaymentsFailedAlarm": ran(settlement.Report{Confirmed: 8, Failed: 1}),
@@ -243,16 +248,6 @@ func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
 		cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 		_ = call(cfg)
 	}
-}
-
-func getKey(cfg aws.Config) error {
-	_, err := dynamo.NewAPIKeys(dynamo.Client(cfg), "keys").Find(context.Background(), [32]byte{})
-	return err
-}
-
-func readSecret(cfg aws.Config) error {
-	_, err := secrets.Open(cfg, "rpc", time.Now, func([]byte) (int, error) { return 0, nil }).Get(context.Background())
-	return err
 }
 
 // statistic computes a metric with these dimensions from lines of the log, as CloudWatch does of one period.

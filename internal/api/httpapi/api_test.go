@@ -402,7 +402,11 @@ var steps = map[string]func(*api){
 	"its key is rotated":       func(a *api) { a.key = a.rotate(a.keyID(), time.Hour).Secret.Reveal() },
 	"the proposal is released": (*api).released,
 	"its release is begun":     func(a *api) { a.begun() },
-	"its release was refused":  (*api).refusedRelease,
+	"its release was refused": func(a *api) {
+		p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
+		no := p.Refused(proposal.Refusal{Code: "insufficient_funds", Message: "No."}, a.now)
+		must.OK(a, a.payments.Amend(a.Context(), p, no, store.Guard{}))
+	},
 	"a wallet of its own": func(a *api) {
 		must.OK(a, a.payments.Register(a.Context(), wallet.Registration{ID: wallet.ID{ChainID: 84532, Address: token.Address{0x77}},
 			Token: asset.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: a.merchant}))

@@ -121,11 +121,11 @@ func readExamples(t *testing.T) map[string]example {
 	doc := describe(t)
 	examples := map[string]example{}
 	add := func(name, status string, response any) {
-		for example, v := range object(dig(response, "content", "application/json", "examples")) {
+		for kind, v := range object(dig(response, "content", "application/json", "examples")) {
 			if ref, ok := object(v)["$ref"].(string); ok {
 				v = dig(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
 			}
-			examples[name+" "+example] = exampleOf(t, status, object(v)["value"])
+			examples[name+" "+kind] = example{status, decode(t, must.Get(json.Marshal(object(v)["value"]))(t))}
 		}
 	}
 	for _, op := range operations(doc) {
@@ -137,11 +137,6 @@ func readExamples(t *testing.T) map[string]example {
 		add("responses."+name, "", response)
 	}
 	return examples
-}
-
-func exampleOf(t *testing.T, status string, value any) example {
-	b := must.Get(json.Marshal(value))(t)
-	return example{status, decode(t, b)}
 }
 
 func decode(t *testing.T, b []byte) any {

@@ -25,11 +25,6 @@ func (a *api) begun() proposal.Proposal {
 	return to
 }
 
-func (a *api) refusedRelease() {
-	p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
-	must.OK(a, a.payments.Amend(a.Context(), p, p.Refused(proposal.Refusal{Code: "insufficient_funds", Message: "No."}, a.now), store.Guard{}))
-}
-
 func (a *api) released() { must.Get(a.payments.commit(a.Context(), a.begun().Payment))(a) }
 
 // TestProposals holds the routes of proposals to the contract.

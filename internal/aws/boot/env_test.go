@@ -42,15 +42,13 @@ func TestVariables(t *testing.T) {
 	e := env(t, map[string]string{"NAME": "x", "COUNT": "-3", "EMPTY": ""})
 	got := []any{
 		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"),
-		boot.Parse(e, "NAME", upper),
+		boot.Parse(e, "NAME", func(s string) (string, error) { return strings.ToUpper(s), nil }),
 	}
 	want := []any{"x", "x", "y", -3, "X"}
 	if diff := cmp.Diff(want, got); diff != "" || e.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", e.Err(), diff)
 	}
 }
-
-func upper(s string) (string, error) { return strings.ToUpper(s), nil }
 
 func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 	e := env(t, map[string]string{"COUNT": "three", "BROKEN": "x"})
@@ -68,10 +66,6 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 			t.Errorf("%q does not say %q", err, name)
 		}
 	}
-}
-
-func get(table string) *dynamodb.GetItemInput {
-	return &dynamodb.GetItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}}
 }
 
 func messages(bodies ...string) events.SQSEvent {
@@ -196,13 +190,15 @@ func TestDeadConnection(t *testing.T) {
 			client := dynamodb.NewFromConfig(e.AWS, func(o *dynamodb.Options) {
 				o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, time.Millisecond)
 			})
+			ask := &dynamodb.GetItemInput{TableName: new("keys"),
+				Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}}
 			// A connection may be free too late for the next request, and a busy machine adds to a time, or takes longer for each
 			// attempt: the least counts.
 			least, most := time.Hour, within+900*time.Millisecond
 			for tries := 0; least > most && tries < 20; tries++ {
 				hung.Store("")
 				began := time.Now()
-				if _, err := client.GetItem(t.Context(), get("keys")); err == nil && hung.Load() != "" {
+				if _, err := client.GetItem(t.Context(), ask); err == nil && hung.Load() != "" {
 					least = min(least, time.Since(began))
 				}
 			}

@@ -2,7 +2,6 @@ package merchant_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,23 +20,37 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
+	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// run pays a file and returns the command's output, in which NothingNew is no error.
-func run(t *testing.T, file, api, key string, flags ...string) (string, error) {
+// pay runs remit pay on a file, and returns its exit status, and its output with the error.
+func pay(t *testing.T, api *remit.Client, file, flags string) (status int, said string) {
 	t.Helper()
 	var c merchant.Pay
-	must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api, "--key", key}, flags...)...))
-	var out bytes.Buffer
+	must.OK(t, localtest.Parse(&c, append(strings.Fields(flags), file, "--url", api.URL, "--key", api.Key)...))
+	var out strings.Builder
 	err := c.Run(t.Context(), &out)
 	if wide := regexp.MustCompile(`(?m)^.{201,}$`).FindString(out.String()); wide != "" {
 		t.Errorf("a line of over 200 columns: %s", wide)
 	}
-	if again, ok := errors.AsType[*merchant.NothingNew](err); ok {
-		fmt.Fprintln(&out, again)
-		err = nil
+	if err != nil {
+		status = 1
+		fmt.Fprint(&out, err)
 	}
-	return out.String(), err
+	if told, tells := err.(interface{ ExitCode() int }); tells {
+		status = told.ExitCode()
+	}
+	return status, out.String()
+}
+
+// pays is pay, which has to end with a status and to say a pattern.
+func pays(t *testing.T, api *remit.Client, file, flags string, status int, says string) string {
+	t.Helper()
+	got, said := pay(t, api, file, flags)
+	if got != status || !matches(says, said) {
+		t.Errorf("%q ended with %d, want %d and %s:\n%s", flags, got, status, says, said)
+	}
+	return said
 }
 
 func write(t *testing.T, text string) string {
@@ -51,11 +64,9 @@ func write(t *testing.T, text string) string {
 func TestPayNamesEveryBadRow(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	tabletest.Run(t, map[string]string{"payee": payee, "asset": devAsset}, func(t *testing.T, c tabletest.Case) {
-		_, err := run(t, write(t, c.In[0]), api.URL, api.Key, "--yes")
+		file := write(t, c.In[0])
 		for want := range strings.SplitSeq(c.Want, " … ") {
-			if err == nil || !matches(want, err.Error()) {
-				t.Errorf("no line says %q:\n%v", want, err)
-			}
+			pays(t, api, file, "--yes", 1, want)
 		}
 	})
 	for paid, err := range api.List(t.Context(), nil) {
@@ -70,14 +81,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	other := "0x3333333333333333333333333333333333333333"
 	file := filepath.Join(t.TempDir(), strings.Repeat("a long name ", 15)+".csv")
 	must.OK(t, os.Rename(write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n"), file))
-	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil ||
-		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait", "--asset="+devAsset); err != nil ||
-		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	pays(t, api, file, "--dry-run", 0, `2 rows, 3\.5 USDC in all, 2 at most in one`)
+	pays(t, api, file, "--yes --wait --asset="+devAsset, 0, `all 2 rows are confirmed, 3\.5 USDC`)
 	results, err := os.ReadFile(file + ".results.csv")
 	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z,`+devAsset+`$`, string(results)) {
 		t.Errorf("%v\n%s", err, results)
@@ -86,25 +91,18 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" +
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
-	out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-	if err == nil || !strings.Contains(err.Error(), "--duplicates") ||
-		!strings.Contains(out, "line 4 repeats line 3") || !strings.Contains(out, "paid before     1 row,") ||
-		!strings.Contains(out, "2 USDC to "+other+", \"inv-2\" (line 3)") {
-		t.Errorf("%v\n%s", err, out)
+	for _, says := range []string{`line 4 repeats line 3`, `paid before     1 row,`,
+		`2 USDC to ` + other + `, "inv-2" \(line 3\)`, `--duplicates[^\n]*$`} {
+		pays(t, api, file, "--yes --wait", 1, says)
 	}
-	for range 2 {
-		if out, err = run(t, file, api.URL, api.Key, "--yes", "--wait", "--duplicates"); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	}
+	pays(t, api, file, "--yes --wait --duplicates", 0, "")
+	pays(t, api, file, "--yes --wait --duplicates", 3, "")
 	for address, want := range map[string]string{payee: "3000000", other: "4000001"} {
 		if have, err := api.Balance(t.Context(), address); err != nil || have.Balance.String() != want {
 			t.Errorf("%s holds %s, not %s (%v)", address, have.Balance, want, err)
 		}
 	}
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--duplicates", "--run", "June"); !incomplete(err, 2) {
-		t.Errorf("another run pays the rows again: %v\n%s", err, out)
-	}
+	pays(t, api, file, "--yes --duplicates --run June", 2, "") // another run pays the rows again
 }
 
 // TestPayAssets: a run pays the asset that its rows name, and no other.
@@ -114,7 +112,7 @@ func TestPayAssets(t *testing.T) {
 	plain := write(t, "address,amount\n"+payee+",1\n")
 	euros := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,"+all[1].Asset+"\n")
 	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
-	for i, row := range [][3]string{
+	for _, row := range [][3]string{
 		{euros, "", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
 		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
 		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
@@ -122,10 +120,8 @@ func TestPayAssets(t *testing.T) {
 		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
 	} {
-		flags := slices.DeleteFunc([]string{"--yes", "--wait", row[1]}, func(s string) bool { return s == "" })
-		out, err := run(t, row[0], api.URL, api.Key, flags...)
-		if got := fmt.Sprint(out, err); !matches(row[2], strings.TrimSuffix(got, "<nil>")) {
-			t.Errorf("%d: %s", i, got)
+		if _, said := pay(t, api, row[0], "--yes --wait "+row[1]); !matches(row[2], said) {
+			t.Errorf("%q says %s, want %s", row[1], said, row[2])
 		}
 	}
 }
@@ -134,10 +130,8 @@ func TestPayAssets(t *testing.T) {
 func TestPayFileSavedAgain(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	dot := "address;amount;reference\n" + payee + ";1.000;a\n" + payee + ";2.5;b\n" + payee + ";1.234;c\n"
-	if _, err := run(t, write(t, dot), api.URL, api.Key, "--yes"); err == nil ||
-		!matches(`(?s)line 2: amount "1.000" may be 1000 or 1.0;.*line 4: amount "1.234" may be 1234 or 1.2340;`, err.Error()) {
-		t.Errorf("a dot between thousands, or not: %v", err)
-	}
+	pays(t, api, write(t, dot), "--yes", 1,
+		`(?s)line 2: amount "1.000" may be 1000 or 1.0;.*line 4: amount "1.234" may be 1234 or 1.2340;`)
 	rows := func(references ...string) (text string) {
 		for _, r := range references {
 			text += payee + ",1," + r + ",Ada\n"
@@ -145,32 +139,25 @@ func TestPayFileSavedAgain(t *testing.T) {
 		return "address,amount,reference,name\n" + text
 	}
 	file := write(t, rows("00123", "salary Ada ", "Jose\u0301"))
-	pay := func(code int, says string, flags ...string) {
+	ends := func(status int, says, flags string) {
 		t.Helper()
-		var c merchant.Pay
-		must.OK(t, localtest.Parse(&c, append([]string{file, "--url", api.URL, "--key", api.Key, "--yes", "--wait"}, flags...)...))
-		var out bytes.Buffer
-		err := c.Run(t.Context(), &out)
-		told, _ := err.(interface{ ExitCode() int })
-		if got := fmt.Sprint(&out, err); !matches(says, got) || (told == nil) != (code <= 1) || told != nil && told.ExitCode() != code {
-			t.Errorf("%v: %s", flags, got)
-		}
+		pays(t, api, file, "--yes --wait "+flags, status, says)
 	}
 	const day = `20\d\d-\d\d-\d\d`
-	pay(0, `all 3 rows are confirmed, 3 USDC; `)
+	ends(0, `all 3 rows are confirmed, 3 USDC; `, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("00123", "salary Ada", "José")), 0o600))
-	pay(3, `nothing new: 3 rows, 3 USDC, on `+day+`, paid before`)
+	ends(3, `nothing new: 3 rows, 3 USDC, on `+day+`, paid before`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
-	pay(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`)
-	pay(0, `all 3 rows are confirmed, 3 USDC; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
-	pay(3, `paid otherwise +1 row, with another reference`)
-	pay(0, `all 3 rows are confirmed`, "--run", "July/1")
+	ends(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`, "")
+	ends(0, `all 3 rows are confirmed.*; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
+	ends(3, `paid otherwise +1 row, with another reference`, "")
+	ends(0, `all 3 rows are confirmed`, "--run July/1")
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
 		t.Errorf("%s%s", june, july)
 	}
 	must.OK(t, os.Remove(file+".results.csv"))
-	pay(3, `nothing new: 3 rows, 3 USDC, on `+day)
+	ends(3, `nothing new: 3 rows, 3 USDC, on `+day, "")
 }
 
 // TestPayWarnsOfResemblingAddresses: of rows, of earlier payments, and of the address book, which
@@ -179,8 +166,8 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	alike := func(digit string) string { return "0xabcd" + strings.Repeat(digit, 32) + "1234" }
 	file := write(t, "address,amount\n"+alike("1")+",1\n")
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil || strings.Contains(out, "resembles") {
-		t.Errorf("nothing resembles it: %v\n%s", err, out)
+	if out := pays(t, api, file, "--yes --wait", 0, ""); strings.Contains(out, "resembles") {
+		t.Errorf("nothing resembles it:\n%s", out)
 	}
 	if a, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"`+alike("2")+`"}`); err != nil || a.Status != 201 {
 		t.Fatal(err, a.Status)
@@ -192,11 +179,11 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	}
 	narrow := regexp.MustCompile(`remit_test_\w+`).FindString(string(made.Body))
 	for key, of := range map[string]int{api.Key: 3, narrow: 2} { // each other, an earlier payment, and the address book
-		out, err := run(t, file, api.URL, key, "--dry-run")
+		out := pays(t, &remit.Client{URL: api.URL, Key: key}, file, "--dry-run", 0, "")
 		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid before)": 2,
 			"(in your address book)": 2 * (of - 2)} {
-			if got := strings.Count(out, text); err != nil || got != want {
-				t.Errorf("%q is there %d times, not %d: %v\n%s", text, got, want, err, out)
+			if got := strings.Count(out, text); got != want {
+				t.Errorf("%q is there %d times, not %d:\n%s", text, got, want, out)
 			}
 		}
 	}
@@ -234,44 +221,36 @@ func TestPayAcrossFailures(t *testing.T) {
 		return n == 2
 	})
 	file := write(t, "address,amount_units\n"+payee+",1\n"+payee+",2\n0x0000000000000000000000000000000000000000,4\n"+payee+",8\n")
-	out, err := run(t, file, between.URL, api.Key, "--yes", "--wait")
-	if !incomplete(err, 1) || !matches(`of 4 rows 3 confirmed, 1 refused`, err.Error()) || !matches(`line 4 refused: .*zero address`, out) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	through := &remit.Client{URL: between.URL, Key: api.Key}
+	pays(t, through, file, "--yes --wait", 1, `(?s)line 4 refused: .*zero address.*of 4 rows 3 confirmed, 1 refused`)
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "11" {
 		t.Errorf("it holds %s, not 11 (%v)", have.Balance, err)
 	}
 	other := write(t, "address,amount_units\n"+payee+",16\n")
 	results = other + ".results.csv"
 	deaf.Store(true)
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "3s"); !incomplete(err, 1) ||
-		renewed.Load() < 2 || !matches(`1 unknown; .* run the same command again`, err.Error()) {
-		t.Errorf("no answer: %v\n%s", err, out)
+	pays(t, through, other, "--yes --patience 3s", 1, `1 unknown; .* run the same command again`)
+	if renewed.Load() < 2 {
+		t.Errorf("%d requests got no answer", renewed.Load())
 	}
 	deaf.Store(false)
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--wait"); err != nil {
-		t.Errorf("the same command again: %v\n%s", err, out)
-	}
+	pays(t, through, other, "--yes --wait", 0, "")
 	// A request of a run that ended without its answer may still pay, so a refusal of the next run proves nothing.
 	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
 		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
 		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
 			"address,amount_units,idempotency_key,reference,name,amount,created_at,asset\n2,,,,,,0x,4,pay-1,,,,,\n"), 0o600))
 		must.OK(t, os.Chtimes(refused+".results.csv", time.Time{}, time.Now().Add(-age)))
-		if _, err := run(t, refused, api.URL, api.Key, "--yes"); !incomplete(err, 1) || !matches(want, err.Error()) {
-			t.Errorf("%s after the run before: %v", age, err)
-		}
+		pays(t, api, refused, "--yes", 1, want)
 	}
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.Balance.String() != "27" {
 		t.Errorf("it holds %s, not 27 (%v)", have.Balance, err)
 	}
-	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); !matches("401", fmt.Sprint(err)) {
-		t.Errorf("a wrong key: %v", err)
-	}
+	pays(t, &remit.Client{URL: api.URL, Key: "remit_test_wrong"}, file, "--yes", 1, "401")
 	between.Close()
 	begin := time.Now()
-	if _, err := run(t, file, between.URL, api.Key, "--yes"); err == nil || time.Since(begin) > 10*time.Second {
-		t.Errorf("a stack that is gone: %v", err)
+	if pays(t, through, file, "--yes", 1, ""); time.Since(begin) > 10*time.Second {
+		t.Errorf("a stack that is gone: after %v", time.Since(begin))
 	}
 }
 
@@ -282,27 +261,19 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	const reverts = "0x7e57000000000000000000000000000000000001"
 	file := write(t, "address,amount\n"+payee+",1\n"+reverts+",1\n")
 	must.OK(t, os.Mkdir(file+".results.csv", 0o700))
-	if _, err := run(t, file, api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), "writing "+file+".results.csv") {
-		t.Errorf("results without a place: %v", err)
-	}
+	pays(t, api, file, "--yes", 1, "writing "+file+".results.csv")
 	for paid, err := range api.List(t.Context(), nil) {
 		t.Errorf("it made %v %v", paid, err)
 	}
 	must.OK(t, os.Remove(file+".results.csv"))
-	for n, want := range []string{"to pay          2 rows",
+	for _, want := range []string{"to pay          2 rows",
 		"(?s)paid before     1 row,.*failed before   1 row, not tried again.*to pay          nothing.*" +
 			"paid now: 0 rows, 0 USDC; before: 1 row, 1 USDC, on "} {
-		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
-		out += fmt.Sprint(err)
-		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
-			t.Errorf("run %d: %s", n, out)
+		out := pays(t, api, file, "--yes --wait", 1, want)
+		if !matches("line 3 failed: execution_reverted.*reverts when mined", out) {
+			t.Error(out)
 		}
 	}
-}
-
-func incomplete(err error, code int) bool {
-	told, ok := errors.AsType[*merchant.Incomplete](err)
-	return ok && told.ExitCode() == code
 }
 
 func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }
@@ -331,13 +302,11 @@ func TestPayKeys(t *testing.T) {
 	rows := "address,amount,reference\n" + payee + ",1.5,\n" + payee + ",1.5,\n" + payee + ",1.50,Zürich 😀\n" +
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed,2,a\n"
 	var have strings.Builder
-	for _, flags := range [][]string{{}, {"--run", "June"}, {"--batch"}, {"--batch", "--run", "June"}} {
+	for _, flags := range []string{"", "--run June", "--batch", "--batch --run June"} {
 		used = nil
-		if out, err := run(t, write(t, rows), server.URL, "k", append(flags, "--yes", "--duplicates")...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		pays(t, &remit.Client{URL: server.URL, Key: "k"}, write(t, rows), flags+" --yes --duplicates", 0, "")
 		slices.Sort(used[1:]) // the first is paid before the others
-		fmt.Fprintf(&have, "%v\n%s\n", flags, strings.Join(used, "\n"))
+		fmt.Fprintf(&have, "[%s]\n%s\n", flags, strings.Join(used, "\n"))
 	}
 	if have.String() != string(want) {
 		t.Errorf("the keys are now\n%s\nand were\n%s", have.String(), want)

@@ -88,13 +88,8 @@ func paidOnce(t *testing.T, api *remit.Client, rows []int) {
 func TestPayBatches(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	file, all := write(t, salaries(upTo(0, 250)...)), upTo(0, 250)
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--dry-run"); err != nil || !matches(`to pay +250 rows, .* in 3 batches\n`, out) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); err != nil ||
-		!matches(`all 250 rows are confirmed, 0\.281125 USDC`, out) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	pays(t, api, file, "--batch --dry-run", 0, `to pay +250 rows, .* in 3 batches\n`)
+	pays(t, api, file, "--batch --yes --wait", 0, `all 250 rows are confirmed, 0\.281125 USDC`)
 	results := must.Get(os.ReadFile(file + ".results.csv"))(t)
 	for _, column := range []string{`(?m),(pay-[0-9a-f]{32}),`, `(?m)^\d+,confirmed,(0x[0-9a-f]{64}),0x`} {
 		rows := map[string]int{}
@@ -115,36 +110,27 @@ func TestPayBatches(t *testing.T) {
 	slices.Reverse(edited)
 	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) ||
-		!matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batch`, out) ||
+	out := pays(t, api, file, "--batch --yes", 2, `paid before +247 rows`)
+	if !matches(`to pay +7 rows, .* in 1 batch`, out) ||
 		!matches(`(?s)paid otherwise +3 rows, .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
-		t.Errorf("edited: %v\n%s", err, out)
+		t.Errorf("edited:\n%s", out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))
-	for _, flags := range [][]string{{}, {"--batch"}, {}} {
-		if out, err := run(t, elsewhere, api.URL, api.Key, append(flags, "--yes", "--wait")...); err != nil ||
-			!matches(`paid before +25[45] rows`, out) {
-			t.Errorf("elsewhere, %v: %v\n%s", flags, err, out)
-		}
-	}
+	pays(t, api, elsewhere, "--yes --wait", 0, `paid before +254 rows`)
+	pays(t, api, elsewhere, "--yes --wait --batch", 3, `paid before +255 rows`)
+	pays(t, api, elsewhere, "--yes --wait", 3, `paid before +255 rows`)
 	paidOnce(t, api, append(all, 300))
 	twins := write(t, salaries(9, 7, 7, 7))
-	if _, err := run(t, twins, api.URL, api.Key, "--batch", "--yes", "--wait", "--duplicates"); err != nil {
-		t.Error(err)
-	}
-	if out, err := run(t, twins, api.URL, api.Key, "--yes", "--wait", "--duplicates"); err != nil || !matches(`paid before +4 rows`, out) {
-		t.Errorf("twins: %v\n%s", err, out)
-	}
-	for _, one := range [][2]string{{salaries(400), "--wait"}, {salaries(400, 400), "--batch"}} {
-		for range 2 {
-			if _, err := run(t, write(t, one[0]), api.URL, api.Key, one[1], "--yes", "--wait", "--duplicates"); err != nil {
-				t.Error(err)
-			}
+	pays(t, api, twins, "--batch --yes --wait --duplicates", 0, "")
+	pays(t, api, twins, "--yes --wait --duplicates", 3, `paid before +4 rows`)
+	for _, one := range [][2]string{{salaries(400), ""}, {salaries(400, 400), "--batch"}} {
+		for _, status := range []int{0, 3} {
+			pays(t, api, write(t, one[0]), one[1]+" --yes --wait --duplicates", status, "")
 		}
 	}
-	if out, err := run(t, elsewhere, api.URL, api.Key, "--batch", "--dry-run", "--run", "June"); err != nil ||
-		!matches(`to pay +255 rows`, out) || strings.Contains(out, "paid otherwise") {
-		t.Errorf("%v\n%s", err, out)
+	out = pays(t, api, elsewhere, "--batch --dry-run --run June", 0, `to pay +255 rows`)
+	if strings.Contains(out, "paid otherwise") {
+		t.Error(out)
 	}
 	paidOnce(t, api, append(all, 300, 7, 7, 400, 400))
 }
@@ -156,17 +142,14 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	reverts := "0x7e57000000000000000000000000000000000001,1,\n"
 	file := write(t, salaries(1, 2)+reverts)
 	for range 2 {
-		if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); !incomplete(err, 1) ||
-			!matches(`lines 2 to 4 failed: execution_reverted`, out) {
-			t.Errorf("%v\n%s", err, out)
-		}
+		pays(t, api, file, "--batch --yes --wait", 1, `lines 2 to 4 failed: execution_reverted`)
 	}
 	zero := "0x0000000000000000000000000000000000000000,5,\n"
 	must.OK(t, os.WriteFile(file, []byte(salaries(1)+zero+salaries(2)[len(salaries()):]+zero), 0o600))
-	out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait", "--duplicates")
-	if !incomplete(err, 1) || !matches(`of 4 rows 2 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: .*zero address`, out) ||
-		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\): paid nobody.*batch 1 of 3 rows`, out) || !matches(`to pay +4 rows`, out) {
-		t.Errorf("%v\n%s", err, out)
+	out := pays(t, api, file, "--batch --yes --wait --duplicates", 1, `of 4 rows 2 confirmed, 2 refused`)
+	if !matches(`line 3 refused: .*zero address`, out) || !matches(`to pay +4 rows`, out) ||
+		!matches(`(?s)batch 0 of 3 rows \(execution_reverted\): paid nobody.*batch 1 of 3 rows`, out) {
+		t.Error(out)
 	}
 	paidOnce(t, api, []int{1, 2})
 
@@ -184,10 +167,9 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	for !strings.Contains(book("GET", "/recipients", ""), `"status":"active"`) { // after the stack's hold
 		time.Sleep(100 * time.Millisecond)
 	}
-	out, err = run(t, file, api.URL, key, "--batch", "--yes", "--wait")
-	if !incomplete(err, 1) || !matches(`1 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: amount_above_maximum`, out) ||
-		!matches(`line 4 refused: recipient_not_in_book`, out) {
-		t.Errorf("%v\n%s", err, out)
+	out = pays(t, &remit.Client{URL: api.URL, Key: key}, file, "--batch --yes --wait", 1, `1 confirmed, 2 refused`)
+	if !matches(`line 3 refused: amount_above_maximum`, out) || !matches(`line 4 refused: recipient_not_in_book`, out) {
+		t.Error(out)
 	}
 	paidOnce(t, api, []int{1, 2, 4})
 }
@@ -232,7 +214,7 @@ func TestPayBatchesStops(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		t.Parallel()
 		rows, flags, paid, want := numbers(t, c.In[0]), c.In[1], numbers(t, c.In[5]), c.Want
-		find, own, pay := c.In[2], c.In[3], c.In[4]
+		find, own, post := c.In[2], c.In[3], c.In[4]
 		begun := find != ""
 		mine := localtest.Join(t, &remit.Client{URL: api.URL}, c.Name)
 		var mu sync.Mutex
@@ -246,7 +228,7 @@ func TestPayBatchesStops(t *testing.T) {
 			case r.Method == http.MethodPost:
 				if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" ||
 					flags == "single" && r.Header.Get("Idempotency-Key") == first {
-					from = &pay
+					from = &post
 				}
 			case key == "":
 			case first == "" || key == first:
@@ -280,18 +262,16 @@ func TestPayBatchesStops(t *testing.T) {
 		if len(paid) > 0 && !strings.Contains(want, "unknown") {
 			patience = "--patience=1m" // a busy machine's stack may say that nothing was started; try again
 		}
-		file, all := salaries(rows...), []string{"--yes", patience, "--batch"}
-		switch {
-		case flags == "single":
-			all = all[:2]
-		case flags == "other":
-			file = strings.Replace(file, "salary 1", "bonus", 1)
-		case flags != "":
-			all = append(all, flags)
+		file, all := salaries(rows...), "--yes "+patience+" --batch "+flags
+		switch flags {
+		case "single":
+			all = "--yes " + patience
+		case "other":
+			file, all = strings.Replace(file, "salary 1", "bonus", 1), "--yes "+patience+" --batch"
 		}
-		out, err := run(t, write(t, file), at.URL, mine.Key, all...)
-		if err == nil || !matches(want, out+err.Error()) {
-			t.Errorf("%v\n%s", err, out)
+		status, said := pay(t, &remit.Client{URL: at.URL, Key: mine.Key}, write(t, file), all)
+		if status == 0 || !matches(want, said) {
+			t.Error(said)
 		}
 		paidOnce(t, mine, paid)
 		mu.Lock() // a request whose answer is lost may still be read

@@ -56,20 +56,15 @@ func TestProposeAFile(t *testing.T) {
 	a, b := payee+",1,a\n", payee+",1,b\n"
 	const header = "address,amount,reference\n"
 	for _, rows := range []string{a + b, b + a, a + b} {
-		if out, err := run(t, write(t, header+rows), api.URL, api.Key, "--yes", "--propose", "--run=r"); err != nil ||
-			strings.Count(out, "awaiting_approval") != 2 {
-			t.Fatalf("%v\n%s", err, out)
+		out := pays(t, api, write(t, header+rows), "--yes --propose --run=r", 0, "")
+		if strings.Count(out, "awaiting_approval") != 2 {
+			t.Fatal(out)
 		}
 	}
 	if n := len(open()); n != 2 {
 		t.Fatalf("%d proposals of 2 rows", n)
 	}
-	pay := func(what string) {
-		if out, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--run=r"); err == nil {
-			t.Errorf("%s: it paid:\n%s", what, out)
-		}
-	}
-	pay("open")
+	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, "")
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
 	second := &remit.Client{URL: api.URL, Key: made.APIKey}
 	for _, p := range open() {
@@ -80,7 +75,7 @@ func TestProposeAFile(t *testing.T) {
 			}
 			continue
 		}
-		pay("one is released")
+		pays(t, api, write(t, header+a+b), "--yes --run=r", 1, "")
 		var err error
 		for range 100 { // until a run has compared the wallet that paid a: 409 proposal_in_progress
 			if _, err = api.Cancel(t.Context(), p.ID); err == nil {
@@ -90,16 +85,13 @@ func TestProposeAFile(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
-	if _, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--propose", "--run=r"); err == nil {
-		t.Error("proposed again after its release")
-	}
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, "") // one was released
 	paid := 0
 	for _, err := range api.List(t.Context(), url.Values{}) {
 		must.OK(t, err)
 		paid++
 	}
-	batch, err := run(t, write(t, header+a+b), api.URL, api.Key, "--yes", "--propose", "--batch", "--run=batch")
-	if paid != 1 || err != nil || !strings.Contains(batch, "line 2: 2 rows prp_") {
-		t.Errorf("%d are paid; a batch: %v\n%s", paid, err, batch)
+	if pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 0, "line 2: 2 rows prp_"); paid != 1 {
+		t.Errorf("%d are paid", paid)
 	}
 }

@@ -74,17 +74,6 @@ func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	}
 }
 
-// TestBumpOfNothing: an eighth of no tip is no tip, and a node wants more.
-func TestBumpOfNothing(t *testing.T) {
-	old := chain.Fees{Cap: token.Units(10)}
-	if bumped, ok := old.Bump(chain.Fees{}, token.Amount{}); !ok || bumped.Tip != token.Units(1) {
-		t.Errorf("a tip of nothing goes to %v, %v", bumped.Tip, ok)
-	}
-	if bumped, ok := old.Bump(chain.Fees{Tip: token.Units(3)}, token.Amount{}); !ok || bumped.Tip != token.Units(3) {
-		t.Errorf("a tip of nothing goes to %v in a market of 3, %v", bumped.Tip, ok)
-	}
-}
-
 // TestOutbid: the tip doubles within the limit, and the cap never falls.
 func TestOutbid(t *testing.T) {
 	fees := func(tip, feeCap uint64) chain.Fees {

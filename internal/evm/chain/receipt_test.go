@@ -1,7 +1,6 @@
 package chain_test
 
 import (
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -104,34 +103,6 @@ func TestJudgeBatch(t *testing.T) {
 	} {
 		if got := chain.Judge(chain.Receipt{Succeeded: true, Logs: row.logs}, batch...); got != row.want {
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
-		}
-	}
-}
-
-func TestTransferData(t *testing.T) {
-	selector := digest("transfer(address,uint256)")
-	to := token.Address{0: 0xab, 19: 0xcd}
-	amount := token.MaxAmount().Bytes32()
-	want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(to[:]) + hex.EncodeToString(amount[:])
-	if got := hex.EncodeToString(chain.TransferData(to, token.MaxAmount())); got != want {
-		t.Errorf("data %s, want %s", got, want)
-	}
-	data := chain.TransferData(to, token.Units(7))
-	for name, test := range map[string]struct {
-		data []byte
-		want chain.Transfer
-		ok   bool
-	}{
-		"a transfer":              {data, chain.Transfer{To: to, Amount: token.Units(7)}, true},
-		"another method":          {[]byte(strings.Repeat("x", 200)), chain.Transfer{}, false},
-		"less than its arguments": {data[:67], chain.Transfer{}, false},
-	} {
-		got, rest, ok := chain.ParseTransfer(append(slices.Clone(test.data), 9))
-		if name == "less than its arguments" {
-			got, rest, ok = chain.ParseTransfer(test.data)
-		}
-		if ok != test.ok || ok && (got != test.want || len(rest) != 1) {
-			t.Errorf("%s: %+v, %x, %t", name, got, rest, ok)
 		}
 	}
 }

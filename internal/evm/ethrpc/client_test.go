@@ -452,6 +452,7 @@ func TestTakesNoProxyFromTheEnvironment(t *testing.T) {
 func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 	// Hangs up, without an answer, on the second request of a connection, as a load balancer does
 	// with a connection that was idle too long.
+	type servedKey struct{}
 	s := serve(t, gas("0x5208"), func(front *http.Server) {
 		node := front.Handler
 		front.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
@@ -471,8 +472,6 @@ func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 		}
 	}
 }
-
-type servedKey struct{}
 
 // ten is the head at which accounts are read, with 3 mined, 5 pending, 7 USDC and 2^70 wei.
 func ten() map[string]func(request) raw {

@@ -27,9 +27,7 @@ type rig struct {
 	fees  chain.Fees
 }
 
-func startRig(t *testing.T) *rig { return startRigWith(t, devnet.Config{}) }
-
-func startRigWith(t *testing.T, config devnet.Config) *rig {
+func startRig(t *testing.T, config devnet.Config) *rig {
 	t.Helper()
 	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, time.Now
 	c := must.Get(devnet.Start(t.Context(), config))(t)
@@ -63,26 +61,14 @@ func (r *rig) send(signed chain.Signed, want chain.Class) {
 	}
 }
 
-func (r *rig) mine() {
-	r.Helper()
-	must.OK(r, r.chain.Mine())
-}
-
-func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
-	r.Helper()
-	head := must.Get(r.node.Head(r.Context(), rule))(r)
-	return must.Get(r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, head))(r)
-}
-
 func TestUnderstandsARealNodesRefusals(t *testing.T) {
-	r := startRig(t)
-	nonce := r.account(chain.ConfirmationRule{}).Mined
+	r, nonce := startRig(t, devnet.Config{}), uint64(0)
 	first := r.pay(nonce, token.Address{1}, 1)
 	r.send(first, chain.Accepted)
 	r.send(first, chain.Known)
 	r.send(r.pay(nonce, token.Address{2}, 1), chain.Replacement)
 	r.send(r.pay(nonce+5, token.Address{1}, 1), chain.Accepted) // geth queues a gap in silence
-	r.mine()
+	must.OK(t, r.chain.Mine())
 	r.send(first, chain.NonceTooLow)
 	r.send(r.pay(nonce, token.Address{2}, 1), chain.NonceTooLow)
 
@@ -127,7 +113,7 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 func TestRecipientSpendsItsLastCoin(t *testing.T) {
 	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true, "Osaka, by call": false, "Amsterdam, by call": true} {
 		t.Run(name, func(t *testing.T) {
-			r := startRigWith(t, devnet.Config{Amsterdam: amsterdam})
+			r := startRig(t, devnet.Config{Amsterdam: amsterdam})
 			holder := r.chain.Wallets()[1]
 			call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(holder.Address, token.Units(5))}
 			gas := must.Get(r.node.Estimate(t.Context(), call))(t)
@@ -168,7 +154,7 @@ func TestL1Fee(t *testing.T) {
 		0xf3} // returns its argument and the selector added
 	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
 		t.Run(name, func(t *testing.T) {
-			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
+			r := startRig(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
 			node := must.Get(ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true}))(t)
 			market, err := node.Fees(t.Context())
 			if name != "an oracle" {

@@ -99,37 +99,3 @@ func TestABusThatIsDown(t *testing.T) {
 		t.Error("the job of a bus that is gone goes on for ever")
 	}
 }
-
-// TestEveryFaultOfTheBus: whichever call of its publishing or delivery fails, or is done without an answer, the event is
-// published again until that succeeds, and reaches the bus; never before the webhook's job is enqueued.
-func TestEveryFaultOfTheBus(t *testing.T) {
-	for i := range 12 {
-		for _, how := range []fault{before, after} {
-			w := newFixture(t)
-			w.register(mine, "https://good.example")
-			w.publisher.Bus = true
-			b := &bus{fixture: w, until: noon.Add(time.Minute)}
-			w.faults.plan = func(n int, _ string) fault {
-				if n == i {
-					return how
-				}
-				return none
-			}
-			for w.publish(event) != nil {
-			}
-			if first, _, _ := webhook.ParseJob(w.made[0]); first.Endpoint == "bus" {
-				t.Error("the bus comes before the merchant")
-			}
-			b.deliverer.Bus = b
-			for len(w.jobs) > 0 {
-				if job, ok := w.pop(); ok && b.deliverer.Deliver(t.Context(), job) != nil {
-					must.OK(t, w.Enqueue(t.Context(), job, time.Minute)) // as SQS does
-				}
-				w.clock = w.clock.Add(time.Second)
-			}
-			if !slices.Contains(b.got, event.ID) || len(w.posts) == 0 {
-				t.Errorf("with fault %d (%v) of %v: the bus got %v", i, how, w.faults.names, b.got)
-			}
-		}
-	}
-}

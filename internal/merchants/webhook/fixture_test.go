@@ -33,9 +33,6 @@ type checker struct{ answer error }
 
 func (c checker) Check(context.Context, string) error { return c.answer }
 
-// half is the jitter that adds nothing.
-func half() float64 { return 0.5 }
-
 // A fixture is a stack whose clock only tests move. It is the stack's queue and
 // sender as well, with the answers that a test gives to its receivers.
 type fixture struct {
@@ -90,7 +87,8 @@ func newFixture(t *testing.T) *fixture {
 }
 
 func (w *fixture) delivererOf(store webhook.Store, sender webhook.Sender) *webhook.Deliverer {
-	return &webhook.Deliverer{Store: store, Queue: w, Sender: sender, Meter: w.meter, Now: w.now, Jitter: half}
+	return &webhook.Deliverer{Store: store, Queue: w, Sender: sender, Meter: w.meter, Now: w.now,
+		Jitter: func() float64 { return 0.5 }} // which adds nothing
 }
 
 func (w *fixture) now() time.Time { return w.clock }

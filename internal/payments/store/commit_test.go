@@ -106,12 +106,3 @@ func TestPendingTxOf(t *testing.T) {
 		t.Errorf("pending transaction of a bumped payment: %+v", tx)
 	}
 }
-
-// TestAfter: a list begins with the newest payment, and has none twice.
-func TestAfter(t *testing.T) {
-	a, b := store.Position{CreatedAt: now, ID: "pay_a"}, store.Position{CreatedAt: now, ID: "pay_b"}
-	later := store.Position{CreatedAt: now.Add(1), ID: "pay_a"}
-	if a.After(a) || a.After(b) || !b.After(a) || !later.After(b) || b.After(later) {
-		t.Error("the order of a list")
-	}
-}

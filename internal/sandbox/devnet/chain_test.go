@@ -20,9 +20,6 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
-// fixed is a clock that stands still, so that timestamps follow from the number of blocks alone.
-func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
-
 // A payer sends transfers from the first wallets over JSON-RPC, as Remit does.
 type payer struct {
 	*devnet.Chain
@@ -36,7 +33,7 @@ func open(t testing.TB, cfg devnet.Config) *payer {
 	t.Helper()
 	cfg.Listen = "127.0.0.1:0"
 	if cfg.Now == nil {
-		cfg.Now = fixed
+		cfg.Now = func() time.Time { return time.Unix(1_800_000_000, 0) } // timestamps follow from the number of blocks
 	}
 	c := must.Get(devnet.Start(t.Context(), cfg))(t)
 	client := must.Get(ethclient.DialContext(t.Context(), c.URL()))(t)

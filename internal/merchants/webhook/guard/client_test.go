@@ -83,14 +83,6 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// hang never answers. It panics when the client gives up: a handler that returns
-// then can still send an answer while the client closes the connection.
-func hang(_ http.ResponseWriter, req *http.Request) {
-	_, _ = io.Copy(io.Discard, req.Body) // only then the server notices that the client has gone
-	<-req.Context().Done()
-	panic(http.ErrAbortHandler)
-}
-
 func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 	var got *http.Request
 	var body []byte
@@ -200,7 +192,11 @@ func TestTime(t *testing.T) {
 	if got := *guard.NewClient(false, false).Timeout(); got != 15*time.Second {
 		t.Errorf("a post may take %v, want 15 s", got)
 	}
-	r := receive(t, hang)
+	r := receive(t, func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // only then the server notices that the client has gone
+		<-req.Context().Done()
+		panic(http.ErrAbortHandler) // on a return it can still send an answer while the client closes the connection
+	})
 	client := r.client(t, thisMachine)
 	*client.Timeout() = time.Second
 	begun := time.Now()
