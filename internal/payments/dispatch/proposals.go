@@ -225,9 +225,10 @@ func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do f
 		if err != nil {
 			return p, err
 		}
+		p = s.publish(ctx, p) // with the data that it may have been published with
 		to, err := do(p)
 		if err == nil && to.Version == p.Version {
-			return s.publish(ctx, p), nil
+			return p, nil
 		}
 		if err == nil {
 			p, err = s.amend(ctx, p, to)

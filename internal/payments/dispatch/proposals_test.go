@@ -29,6 +29,7 @@ type desk struct {
 	*dispatch.Proposals
 	terms    apikey.Terms
 	events   []string
+	data     []string      // of the events, with their times
 	replayed bool          // of the last propose
 	released int           // by the last run
 	oldest   time.Duration // of it
@@ -75,11 +76,11 @@ func (e eager) Due(ctx context.Context, now time.Time, limit int) ([]store.DuePr
 // Now ends the ambiguity between the process's and the dispatcher's.
 func (d *desk) Now() time.Time { return d.process.Now() }
 
-func (d *desk) Announce(_ context.Context, _ webhook.Owner, kind string, _ time.Time, _ any) error {
+func (d *desk) Announce(_ context.Context, _ webhook.Owner, kind string, at time.Time, data any) error {
 	if err := d.Call("Announce"); err != nil {
 		return err
 	}
-	d.events = append(d.events, kind)
+	d.events, d.data = append(d.events, kind), append(d.data, fmt.Sprint(at, data))
 	return nil
 }
 
@@ -418,29 +419,37 @@ func TestACrowdMakesRoom(t *testing.T) {
 	}
 }
 
-// TestEventsAreNotLost: events whose publishing failed are published by the next change, or the next run.
+// TestEventsAreNotLost: events whose publishing failed are published by the next change, or the next run. An event that
+// was published, and may not have been, is published with the same data.
 func TestEventsAreNotLost(t *testing.T) {
-	for _, runs := range []bool{true, false} {
-		d := newDesk(t, breaks("Announce#1"))
-		if runs {
-			d = newDesk(t, breaks("Announce#1", "Announce#3", "Announce#5"))
-		}
+	all := []string{proposal.Created, proposal.Approved, proposal.WasCanceled}
+	for why, c := range map[string]struct {
+		breaks []string
+		runs   bool
+		events []string
+	}{
+		"runs between":     {[]string{"Announce#1", "Announce#3", "Announce#5"}, true, all},
+		"changes in a row": {[]string{"Announce#1", "Announce#2"}, false, all},
+		"published twice":  {[]string{"Amend#1"}, false, append([]string{proposal.Created}, all...)},
+	} {
+		d := newDesk(t, breaks(c.breaks...))
 		must.Get(d.propose())(t)
-		if runs {
+		d.Pass(time.Second)
+		if c.runs {
 			d.run()
 		}
 		must.Get(d.Approve(t.Context(), owner, name, checker, anyAsset))(t)
 		d.terms.Suspended = "so that it waits"
-		if runs {
+		if c.runs {
 			d.run()
 		}
 		d.compared()
 		must.Get(d.Cancel(t.Context(), owner, name))(t)
 		if p := d.run(); !p.Closed {
-			t.Errorf("it is %+v", p)
+			t.Errorf("%s: it is %+v", why, p)
 		}
-		if want := []string{proposal.Created, proposal.Approved, proposal.WasCanceled}; !slices.Equal(d.events, want) {
-			t.Errorf("events %v, want %v", d.events, want)
+		if !slices.Equal(d.events, c.events) || why == "published twice" && d.data[0] != d.data[1] {
+			t.Errorf("%s: events %v, want %v; %v", why, d.events, c.events, d.data)
 		}
 	}
 }

@@ -32,22 +32,9 @@ func (r *run) useUp(ctx context.Context) error {
 // useUpOf is useUp of one wallet. It returns the nonce below which all are used up, and how many no-ops it stored, in a
 // dry run at most stores. A nonce that a payment holds gets one too: its payment may have been made otherwise since.
 func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
-	views, settled, err := r.queryWallet(ctx, id)
-	// A node that lacks old states, and calls nothing final, would cost a no-op at each nonce of the wallet's life.
-	for err == nil && views.Leading().Mined > settled+r.Window && !r.DryRun {
-		r.Say("waiting: a node calls %d of the %d transactions of %s final", settled, views.Leading().Mined, id.Address)
-		r.Wait(ctx, r.BlockTime)
-		views, settled, err = r.queryWallet(ctx, id)
-	}
+	views, settled, err := r.finalEnough(ctx, id)
 	if err != nil {
 		return 0, 0, err
-	}
-	count := views.Leading().Mined
-	for _, view := range views {
-		if count-view.Mined > r.Window {
-			return 0, 0, fmt.Errorf("%s has %d of its transactions and %s %d: they must agree",
-				view.Node, view.Mined, views.Leading().Node, count)
-		}
 	}
 	w, err := r.Store.Wallet(ctx, id)
 	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {
@@ -61,9 +48,9 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import; or, if it was "+
-			"deleted after its last payment, name it with --wallet): %w", err)
+			"deleted after its last payment, name it with --wallet once that is final): %w", err)
 	}
-	below = max(count+r.Window, w.NextNonce)
+	below = max(views.Leading().Mined+r.Window, w.NextNonce)
 	torn, err := r.dropTorn(ctx, id)
 	if err != nil {
 		return 0, 0, err
@@ -90,6 +77,28 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 		}
 	}
 	return below, noops, r.advance(ctx, id, below)
+}
+
+// finalEnough is queryWallet once no more than Window mined transactions are not final on every node: one node that calls
+// none final would cost a no-op at each nonce of the wallet's life.
+func (r *run) finalEnough(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
+	for {
+		if views, settled, err = r.queryWallet(ctx, id); err != nil {
+			return nil, 0, err
+		}
+		leading := views.Leading()
+		for _, view := range views {
+			if leading.Mined-view.Mined > r.Window {
+				return nil, 0, fmt.Errorf("%s has %d of its transactions and %s %d: they must agree",
+					view.Node, view.Mined, leading.Node, leading.Mined)
+			}
+		}
+		if leading.Mined <= settled+r.Window || r.DryRun {
+			return views, settled, nil
+		}
+		r.Say("waiting: a node calls %d of the %d transactions of %s final", settled, leading.Mined, id.Address)
+		r.Wait(ctx, r.BlockTime)
+	}
 }
 
 // putNoop stores a no-op at a nonce of w, or as one more attempt of a payment that was committed there: then a torn copy

@@ -88,6 +88,15 @@ func (r *run) noteFound(ctx context.Context) error {
 	if r.DryRun {
 		return nil
 	}
+	for i, id := range r.ids {
+		w, err := r.Store.Wallet(ctx, id)
+		if err == nil && w.NextNonce > r.below[i] { // a round has seen that, and paused every wallet
+			err = fmt.Errorf("a transaction of %s was mined beyond the nonces that were used up", id.Address)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return store.NoteLost(ctx, r.Store, r.ChainID, time.Time{})
 }
 
@@ -170,6 +179,11 @@ func (r *run) left(ctx context.Context) (left uint64, err error) {
 		}
 		highest := slices.MaxFunc(views, func(a, b chain.View) int { return cmp.Compare(a.Final, b.Final) })
 		r.last = max(r.last, highest.Final) // a node that hides blocks has the lowest
+		for _, v := range views {
+			if v.Number < highest.Final {
+				return 0, fmt.Errorf("%s lacks block %d, which %s calls final", v.Name(), highest.Final, highest.Name())
+			}
+		}
 		w, err := r.Store.Wallet(ctx, id)
 		if err != nil {
 			return 0, err

@@ -3,6 +3,7 @@ package recovery_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -150,15 +151,24 @@ type forgetful struct {
 	chain.Node
 	final  uint64 // if not 0, it calls no later block final
 	counts func(head uint64) uint64
-	lacks  error // of TxAtNonce
+	lacks  error  // of TxAtNonce
+	lags   uint64 // so many blocks
+	more   uint64 // it counts so many transactions more
 }
 
 func (n forgetful) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
 	h, err := n.Node.Head(ctx, rule)
+	h.Number, h.Final = h.Number-n.lags, h.Final-n.lags
 	if n.final > 0 {
 		h.Final = n.final
 	}
 	return h, err
+}
+
+func (n forgetful) Account(ctx context.Context, w, c token.Address, h chain.Head) (chain.Account, error) {
+	a, err := n.Node.Account(ctx, w, c, h)
+	a.Head, a.Mined = h, a.Mined+n.more
+	return a, err
 }
 
 func (n forgetful) Count(ctx context.Context, w token.Address, block uint64) (uint64, error) {
@@ -198,19 +208,65 @@ func TestOneNodeHidesBlocks(t *testing.T) {
 	must.Get(tables.Payment(t.Context(), lost))(t)
 }
 
-// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life for it.
+// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life for it. Nor does it wait for a
+// node that counts more than the others.
 func TestNodeThatCallsNothingFinal(t *testing.T) {
-	c, keys, _, r, mine := world(t, 1e12)
-	lose(t, c, keys)
-	for n := range uint64(3) {
-		c.Steal(fakechain.Wallet(0), n+1, token.Units(2))
+	for name, is := range map[string]forgetful{"context canceled": {counts: func(uint64) uint64 { return 0 }},
+		"they must agree": {more: 1000}} {
+		c, keys, _, r, mine := world(t, 1e12)
+		lose(t, c, keys)
+		for n := range uint64(3) {
+			c.Steal(fakechain.Wallet(0), n+1, token.Units(2))
+			mine()
+		}
+		second(t, r, is)
+		ctx, stop := context.WithCancel(t.Context())
+		r.Wait = func(context.Context, time.Duration) { stop() }
+		if done, err := r.Run(ctx, must.Get(r.Hold(ctx))(t)); err == nil || !strings.Contains(err.Error(), name) || done.Noops > 0 {
+			t.Errorf("%d no-ops, %v, want %s", done.Noops, err, name)
+		}
+	}
+}
+
+// TestOneNodeLags behind the newest final block of the others: the recovery waits until it has that one.
+func TestOneNodeLags(t *testing.T) {
+	c, keys, tables, r, mine := world(t, 1e12)
+	lost, _ := lose(t, c, keys)
+	for range 6 {
 		mine()
 	}
-	second(t, r, forgetful{counts: func(uint64) uint64 { return 0 }})
-	ctx, stop := context.WithCancel(t.Context())
-	r.Wait = func(context.Context, time.Duration) { stop() }
-	if done, err := r.Run(ctx, must.Get(r.Hold(ctx))(t)); err == nil || done.Noops > 0 {
-		t.Errorf("%d no-ops, %v", done.Noops, err)
+	second(t, r, forgetful{lags: 3})
+	waited := 0
+	r.Say = func(format string, args ...any) {
+		if strings.Contains(fmt.Sprintf(format, args...), "lacks block") {
+			if waited++; waited == 3 { // it catches up
+				nodes := must.Get(r.Nodes.Nodes(t.Context()))(t)
+				r.Nodes.(chain.Nodes)[1] = nodes[1].(forgetful).Node
+			}
+		}
+	}
+	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+	must.Get(tables.Payment(t.Context(), lost))(t)
+	if waited != 3 {
+		t.Errorf("it waited %d times", waited)
+	}
+}
+
+// TestLostBeyondTheWindow: a transaction that was lost turns up beyond the nonces of the run, when it has put back all
+// others. The run does not end well.
+func TestLostBeyondTheWindow(t *testing.T) {
+	c, keys, tables, r, mine := world(t, 1e12)
+	lost, _ := lose(t, c, keys)
+	settle := r.Settle
+	r.Settle = func(ctx context.Context) error {
+		if p, _ := tables.Payment(ctx, lost); p.State == payment.Confirmed {
+			c.Steal(fakechain.Wallet(0), c.MostMined(fakechain.Wallet(0)), token.Units(2))
+			mine()
+		}
+		return settle(ctx)
+	}
+	if _, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)); err == nil {
+		t.Error("it ends well")
 	}
 }
 

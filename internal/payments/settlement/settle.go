@@ -137,7 +137,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts
 		return false, nil
 	}
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
-	if err != nil && s.Noop() { // every node was queried, and one lacks old states: who used it does not matter
+	if err != nil && s.Noop() { // a node may lack old states, and who used the nonce does not matter
 		final, unknown := p.views.FinalCount(ctx, p.wallet.Address)
 		if err = cmp.Or(unknown, err); unknown == nil && s.Nonce < final {
 			return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
