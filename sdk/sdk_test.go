@@ -58,7 +58,8 @@ func built(t *testing.T) []language {
 	return []language{
 		{"go", []string{rows, "-drive"}, "go", nil}, ts,
 		{"python", []string{tooltest.Path(t, "Python 3.11", ".cache/sdk/bin/python"), "tests/driver.py", "AsyncClient"},
-			filepath.Join(work, "sdk/python"), []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1"}},
+			filepath.Join(work, "sdk/python"), []string{"PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1",
+				"no_proxy=", "http_proxy=http://127.0.0.1:1"}}, // which gets no key
 	}
 }
 

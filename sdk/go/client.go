@@ -37,6 +37,7 @@ const ahead, grace = 30, 40
 
 var urls = regexp.MustCompile(`^(https://([\w.-]+|\[[\da-fA-F:.]+\])|http://(localhost|127(\.\d{1,3}){3}|\[::1\]))` +
 						`(:[1-6]?\d{1,4})?(/[\w.~%/-]*)?$`)
+var unread = []int{401, 403, 413}         // statuses that come before the look at what is stored
 var keys = regexp.MustCompile(`^[!-~]*$`) // which a header may hold
 
 // A Client is one merchant, or a caller without a key. Many goroutines may use it at once.
@@ -193,16 +194,18 @@ func ask[T any](k *call, method, path string, body any) (none T, err error) {
 		refusal := k.refusal()
 		late := refusal != nil && !k.past && notAfter != "" && (refusal.Code == "request_expired" || refusal.Code == "not_after_invalid")
 		lost := !whole && !nothing && refusal == nil
-		k.open.note(k.key, func(a *attempts) {
+		last := k.open.note(k.key, func(a *attempts) {
 			if a.open = max(0, a.open-1); lost || whole {
 				a.last, a.paid = map[bool]time.Time{true: time.Now()}[lost], whole && k.pays
 			}
-		})
+		}).last
+		doubt := refusal != nil && path == "/proposals" && !last.IsZero() && refusal.Code != "idempotency_key_reused" &&
+			(slices.Contains(unread, refusal.Status) || time.Since(last) < lifetime) // a lost attempt may have stored it
 		switch {
 		case whole:
 			return got, nil
 		case late && k.pause(0): // by the right clock now
-		case refusal != nil && !late:
+		case refusal != nil && !late && !doubt:
 			err = refusal
 		case late, lost && !k.pays && (method != http.MethodGet || k.last.Status == 409), k.once, !k.pause(0):
 			err = k.unknown()
@@ -245,8 +248,7 @@ func Key(intent string) (string, error) {
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
 
-// An IntentReused reports that the intent belongs to another payment. The call pays nothing; the
-// other payment may be made.
+// An IntentReused reports that the intent belongs to another payment, which may be made. The call pays nothing.
 type IntentReused struct {
 	Intent string
 	Asked  Batch    // of one payment after Pay
@@ -280,6 +282,9 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch, option
 // does. Pay and Propose share their intents: one of them pays. A *Refused concerns the requests of this call alone.
 func (c *Client) Propose(ctx context.Context, intent string, asked CreateProposalRequest) (Proposal, error) {
 	key, err := Key(intent)
+	for _, e := range append(slices.Clip(asked.Payments), ProposedEntry{Amount: cmp.Or(asked.Amount, "0")}) {
+		err = errors.Join(err, checked(e.Amount))
+	}
 	if err != nil {
 		return Proposal{}, err
 	}
@@ -442,7 +447,6 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 	reused, key, a := refusal.Code == "idempotency_key_reused", k.key, k.of()
 	last := a.last
 	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
-		unread := []int{401, 403, 413} // they come before the look at the stored payment
 		refusal.Settled = !prove && !a.paid && !slices.Contains(unread, refusal.Status)
 		return Payment{}, refusal
 	}
@@ -484,8 +488,7 @@ func same(asked Batch, p Payment) bool {
 	})
 }
 
-// Wait returns a payment once it is confirmed or failed. At the deadline it returns the pending
-// payment with an *OutcomeUnknown.
+// Wait returns a payment once it is confirmed or failed, and at the deadline a pending one with an *OutcomeUnknown.
 func (c *Client) Wait(ctx context.Context, hash string) (p Payment, err error) {
 	k := c.begin(ctx)
 	for more := true; more; more, k.tries = k.pause(time.Second), 0 {
@@ -516,8 +519,7 @@ func checked(amount Amount) error {
 	return nil
 }
 
-// ParseUnits returns whole tokens, such as "1.50", in the smallest unit. It returns an error if the
-// result is not exact.
+// ParseUnits returns whole tokens, such as "1.50", in the smallest unit, or an error if that is not exact.
 func ParseUnits(tokens string, decimals int) (Amount, error) {
 	whole, fraction, point := strings.Cut(tokens, ".")
 	digits := whole + strings.TrimRight(fraction, "0")

@@ -132,6 +132,9 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("UNKNOWN: the payment may have been made; call pay again with the same intent: %w", err)
 	}
+	if p.TxHash == order.DifferentFrom {
+		return answer(p, "This call paid nothing: it is this intent's own payment. A second one needs another intent.")
+	}
 	return answer(p, "Accepted, and paid once. "+meaning(p))
 }
 
@@ -153,8 +156,7 @@ func (a *agent) guard(ctx context.Context) error {
 // propose asks a person to approve the payment of an intent, or returns the intent's proposal as it is now.
 func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any, error) {
 	p, err := a.api.Propose(ctx, intent, remit.CreateProposalRequest{To: string(o.To), Amount: o.Amount,
-		Asset: o.Asset, Reference: o.Reference,
-		DifferentFrom: o.DifferentFrom})
+		Asset: o.Asset, Reference: o.Reference, DifferentFrom: o.DifferentFrom})
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	switch {
 	case refused:

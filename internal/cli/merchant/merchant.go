@@ -105,8 +105,8 @@ func Plain(err error) string {
 
 // plainWords has Go's words for the ends of a context, and AWS's for a request without an answer.
 var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "",
-	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded", "no answer in time",
-	"https response error StatusCode: 0, RequestID: , request send failed, ", "")
+	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded",
+	"no answer in time", "https response error StatusCode: 0, RequestID: , request send failed, ", "")
 
 // usable reports whether a program can send requests to a URL.
 func usable(at string) bool {

@@ -128,6 +128,9 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		}
 		return explained(p.propose(ctx), p.api)
 	}
+	if info, err := os.Stat(p.results()); err == nil && info.Mode().IsRegular() && p.earlier() == nil {
+		return fmt.Errorf("reading %s: it was not written by this command, or was changed; move it away", p.results())
+	}
 	p.goesOn, p.open = p.unfinished()
 	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
@@ -288,7 +291,7 @@ func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment,
 		return made, err
 	})
 	if refusal, is := errors.AsType[*remit.Refused](err); is && lost && refusal.Code != "idempotency_key_reused" {
-		err = errors.New(refusal.Error() + ", but an earlier request was left open and may still pay: run the same command again in 35 seconds")
+		err = errors.New(refusal.Error() + ", but one before may still pay: run the same command again in 71 seconds")
 	}
 	return made, err
 }
@@ -340,7 +343,8 @@ func inProgress(err error) bool {
 
 // shut reports whether the key lacks the permission.
 func shut(refusal *remit.Refused) bool {
-	return refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden
+	return refusal.Status == http.StatusUnauthorized ||
+		refusal.Status == http.StatusForbidden && refusal.Code != "approval_required" // of this row
 }
 
 func why(refusal *remit.Refused) string {

@@ -119,6 +119,7 @@ func TestPayAssets(t *testing.T) {
 		{plain, "--asset=dai", `asset "dai": name one of `},
 		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
+		{write(t, "address,amount,currency,\n"+payee+",1,EURC,\n"), "--run=Other", `csv: ignored columns: \["currency"\]\n`},
 	} {
 		if _, said := pay(t, api, row[0], "--yes --wait "+row[1]); !matches(row[2], said) {
 			t.Errorf("%q says %s, want %s", row[1], said, row[2])
@@ -158,6 +159,14 @@ func TestPayFileSavedAgain(t *testing.T) {
 	}
 	must.OK(t, os.Remove(file+".results.csv"))
 	ends(3, `nothing new: 3 rows, 3 USDC, on `+day, "")
+	must.OK(t, os.WriteFile(file+".results.csv", []byte("\xef\xbb\xbf"+string(june)), 0o600))
+	ends(1, `results.csv: it was not written by this command`, "")
+	for _, flags := range []string{"--run=single", "--run=batch --batch"} { // without the results
+		file = write(t, rows("007", "a"))
+		ends(0, `all 2 rows are confirmed`, flags)
+		file = write(t, rows("7", "a"))
+		ends(1, `(?s)"007" \(line none\).*line 2 repeats a row that this run has paid as "007": .*nothing was paid`, flags)
+	}
 }
 
 // TestPayWarnsOfResemblingAddresses: of rows, of earlier payments, and of the address book, which
@@ -236,7 +245,7 @@ func TestPayAcrossFailures(t *testing.T) {
 	deaf.Store(false)
 	pays(t, through, other, "--yes --wait", 0, "")
 	// A request of a run that ended without its answer may still pay, so a refusal of the next run proves nothing.
-	for age, want := range map[time.Duration]string{time.Second: "1 unknown", 36 * time.Second: "1 refused"} {
+	for age, want := range map[time.Duration]string{time.Minute: "1 unknown", 72 * time.Second: "1 refused"} {
 		refused := write(t, "address,amount_units\n0x0000000000000000000000000000000000000000,4\n")
 		must.OK(t, os.WriteFile(refused+".results.csv", []byte("row,status,tx_hash,onchain_tx_hash,block_number,error,"+
 			"address,amount_units,idempotency_key,reference,name,amount,created_at,asset\n2,,,,,,0x,4,pay-1,,,,,\n"), 0o600))

@@ -38,8 +38,7 @@ func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch",
 // batchReference is the reference of a batch. A stored batch without one was redacted, or recovered from the chain.
 func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
 
-// alone is the metadata of a row that is paid alone with number 0. Without it, a stored
-// payment was redacted or recovered too.
+// alone is the metadata of a row that is paid alone with number 0. A payment without it was redacted or recovered.
 var alone = map[string]string{"remit pay": "first row"}
 
 // look finds the stored payments of the run from the next number on, and removes their rows. It stops at a payment that
@@ -149,10 +148,12 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 	p.number++
 	switch {
 	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
-		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.TxHash)
+		_, err := p.stop(its, unknown, "one of these is the first row of the run, which lost its reference: see "+first.TxHash)
 		return false, err
 	case len(its) > 0: // the first of those with the same content, whose own key is never used
 		p.paid(its[:1], first, p.batchKey(0))
+	case first.Failure == nil || !slices.Contains(paidNobody, string(first.Failure.Code)):
+		p.lacks(first, p.batchKey(0), remit.BatchEntry{To: first.To, Amount: first.Amount, Reference: first.Reference})
 	}
 	p.recall(first)
 	return false, nil
@@ -174,6 +175,11 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	if entries == nil { // of one, recovered from the chain
 		entries = []remit.BatchEntry{{To: made.To, Amount: made.Amount}}
 	}
+	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
+		p.failed = append(p.failed, fmt.Sprintf("batch %d of %s (%s)", p.number, counted(len(entries), "row"), made.Failure.Code))
+		p.number++
+		return nil
+	}
 	var paid []*payRow
 	for _, e := range entries {
 		to, err := token.ParseAddress(e.To)
@@ -193,13 +199,11 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 		})
 		if i >= 0 {
 			paid = append(paid, rows[i])
+		} else {
+			p.lacks(made, key, e)
 		}
 	}
 	p.number++
-	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
-		p.failed = append(p.failed, fmt.Sprintf("batch %d of %s (%s)", p.number-1, counted(len(entries), "row"), made.Failure.Code))
-		return nil
-	}
 	p.paid(paid, made, key)
 	return nil
 }

@@ -73,6 +73,12 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 	if err != nil {
 		return nil, err
 	}
+	ignored := slices.DeleteFunc(slices.Sorted(maps.Keys(f.column)), func(name string) bool {
+		return name == "" || name == "name" || slices.Contains(payColumns, name)
+	})
+	if len(ignored) > 0 {
+		fmt.Fprintf(p.out, "%s: ignored columns: %q\n", p.File, ignored)
+	}
 	seen := map[string][]int{} // the lines of the rows with the same content
 	for {
 		fields, err := f.Read()

@@ -18,8 +18,8 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// lifetime is longer than the API works on a request: then one without an answer commits nothing more.
-const lifetime = 35 * time.Second
+// lifetime is how long a request may take effect: the client's Remit-Not-After is 30 s ahead, and has 40 s of grace.
+const lifetime = 71 * time.Second
 
 // resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
@@ -125,18 +125,26 @@ func (p *payout) recall(first remit.Payment) {
 
 // paidElse returns the results of rows that this run has paid, and that the file now lacks or has with another key.
 func (p *payout) paidElse() (paid [][]string) {
-	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
+	here, known := map[[3]string]int{}, map[string]bool{} // rows of a key, which the rows of a batch share; hashes
 	for _, r := range p.rows {
 		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
 	}
 	for _, was := range p.earlier() {
+		known[was[2]] = true
 		id := [3]string{was[8], was[6], was[7]}
 		why, _, _ := strings.Cut(was[5], " ")
 		if here[id]--; here[id] < 0 && was[2] != "" && (was[1] != "failed" || !slices.Contains(paidNobody, why)) {
 			paid = append(paid, was)
 		}
 	}
-	return paid
+	return append(paid, slices.DeleteFunc(p.lacking, func(stored []string) bool { return known[stored[2]] })...)
+}
+
+// lacks notes a payment of the run, or an entry of a batch, that no row of the file matches.
+func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
+	p.lacking = append(p.lacking, []string{"none", string(made.Status), made.TxHash, made.OnchainTxHash, "", "", e.To,
+		e.Amount.String(), key, noFormula(e.Reference), "", tokens(e.Amount, p.coin.Decimals),
+		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
 }
 
 // touching returns a context in which each request renews a file's time just before it leaves.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -27,12 +28,15 @@ func (p *payout) propose(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			first = nil // of another file
-			for _, r := range p.rows {
-				if a := held.Request; first == nil && a.Payments == nil && r.pays(a.To, a.Amount) && r.reference == a.Reference {
-					first = r
-				}
+			its := func(r *payRow) bool {
+				return r.pays(held.Request.To, held.Request.Amount) && r.reference == held.Request.Reference
 			}
+			i := slices.IndexFunc(p.rows, its)
+			if i < 0 {
+				return errors.New("nothing was proposed: this run was begun with --batch, or with a row that is " +
+					"not in the file; go on as it was begun")
+			}
+			first = p.rows[i]
 		}
 	}
 	refusals := 0
@@ -46,6 +50,9 @@ func (p *payout) propose(ctx context.Context) error {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("line %d and those behind were not proposed: %w; repeat the command", rows[0].line, err)
+		}
+		if made.Status == remit.ProposalStatusCancelled || made.Status == remit.ProposalStatusExpired {
+			refusals += len(rows)
 		}
 		fmt.Fprintf(p.out, "line %d: %s %s, %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
 	}

@@ -94,4 +94,11 @@ func TestProposeAFile(t *testing.T) {
 	if pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 0, "line 2: 2 rows prp_"); paid != 1 {
 		t.Errorf("%d are paid", paid)
 	}
+	proposals := open()
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "go on as it was begun")
+	if len(open()) != len(proposals) {
+		t.Error("its rows were proposed one by one")
+	}
+	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
+	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 1, "cancelled\n2 rows not proposed$")
 }

@@ -62,7 +62,7 @@ class Refused(_Error):
     """The API refused the request, which started nothing.
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
-    settled: no earlier request can pay either: only then pay by another way. Without settle, it only covers this client's.
+    settled: no earlier request can pay either: only then pay by another way. Without settle, only this client's.
     tx_hash is that of a similar_payment: different_from pays again.
     """
 
@@ -104,7 +104,8 @@ def key(intent: str) -> str:
 
 
 _Stay = type("_Stay", (urllib.request.HTTPRedirectHandler,), {"redirect_request": lambda *_: None})
-_opener = urllib.request.build_opener(_Stay)
+_proxies = {name: url for name, url in urllib.request.getproxies().items() if name != "http"}  # which is this machine
+_opener = urllib.request.build_opener(_Stay, urllib.request.ProxyHandler(_proxies))
 
 
 def _send(a: Attempt) -> Answer:
@@ -233,7 +234,7 @@ class _Call:
         return refused
 
     async def pause(self, seconds: float = 0.0) -> bool:
-        """Waits before the next attempt, as Retry-After asks, with backoff. False at once if the deadline comes first."""
+        """Waits before the next attempt, as Retry-After asks, with backoff. False at once if there is no time."""
         backoff = 2.0 ** min(self.tries, 3)
         self.tries += 1
         after = self.last.retry_after or "" if self.last else ""
@@ -261,11 +262,13 @@ class _Call:
                 lost = not (whole or nothing or refusal)
                 ended = -math.inf if whole else self.over._now() if lost else None
             finally:
-                self.over._memory.note(self.key, -1, ended)
+                last = self.over._memory.note(self.key, -1, ended).last
             if whole:
                 return found
             late = refusal and self.key and not self.past and refusal.code in ("request_expired", "not_after_invalid")
-            if refusal and not late:
+            stored = path == "/proposals" and refusal and last > -math.inf and refusal.code != "idempotency_key_reused"
+            doubt = stored and (self.status in (401, 403, 413) or self.over._now() - last < _LIFETIME)  # by a lost one
+            if refusal and not late and not doubt:
                 raise refusal
             if lost and not self.pays and (method != "GET" or self.status == 409) or not await self.pause():
                 raise OutcomeUnknown(self.last, self.cause)
@@ -303,7 +306,7 @@ class _Call:
         a = memory.note(key)
         self.pays = a.last > -math.inf
         if not self.pays and not reused:
-            refusal.settled = not prove and not a.paid and refusal.status not in (401, 403, 413)  # before what is stored
+            refusal.settled = not prove and not a.paid and refusal.status not in (401, 403, 413)  # judged first
             raise refusal
         while (wait := memory.note(key).last + _LIFETIME - self.over._now()) > 1e-6:
             if not await self.pause(wait):
@@ -383,6 +386,8 @@ class _Base(Generic[_P]):
 
         It is repeated as pay is, with which it shares its intents: one of them pays. Raises Refused or OutcomeUnknown.
         """
+        for amount in [asked.get("amount") or 0, *(entry["amount"] for entry in asked.get("payments") or [])]:
+            amount_of(amount)
         return self._run(_Call(self, timeout, key(intent)).ask("id", "POST", "/proposals", json.dumps(asked).encode()))
 
     def wait(self, payment: Payment | str, *, timeout: float | None = None) -> _P:

@@ -123,7 +123,7 @@ const dated = (answer?: Answer) => Date.parse(answer?.date ?? "") / 1000 || 0;
 const urls = /^(https:\/\/([\w.-]+|\[[\da-fA-F:.]+\])|http:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\]))(:[1-6]?\d{1,4})?(\/[\w.~%/-]*)?$/;
 const keys = /^[!-~]*$/;
 
-// last is when the last one without an answer ended, paid also true after Memory forgot, until the latest Remit-Not-After.
+// last is when the last one without an answer ended, paid also true after Memory forgot, until the newest deadline.
 const none = { open: 0, last: -Infinity, paid: false, until: 0 };
 
 /** The attempts to pay that may still be carried out, or were, by Idempotency-Key. */
@@ -211,7 +211,7 @@ class Call {
     return new Refused(status, item?.type ?? json.code ?? "", detail, json.index ?? place, json.tx_hash);
   }
 
-  /** Waits before the next attempt: for ms, as Retry-After asks, with backoff. False at once if the deadline comes first. */
+  /** Waits before the next attempt: for ms, as Retry-After asks, with backoff. False at once if there is no time. */
   async pause(ms: number): Promise<boolean> {
     const backoff = 1000 * 2 ** Math.min(this.tries++, 3);
     const after = /^[0-9]+$/.test(this.last?.retryAfter ?? "") ? Math.min(Number(this.last?.retryAfter), 1e6) : 0;
@@ -234,10 +234,12 @@ class Call {
       const nothing = status === 429 || (status === 503 && json?.code === "payment_rail_unavailable");
       const refusal = this.refusal(json);
       const lost = !whole && !nothing && !refusal;
-      this.over.memory.note(this.key, -1, whole ? -Infinity : lost ? this.over.now() : undefined);
+      const { last } = this.over.memory.note(this.key, -1, whole ? -Infinity : lost ? this.over.now() : undefined);
       if (whole) return json;
       const late = refusal && this.key && !this.past && /^(request_expired|not_after_invalid)$/.test(refusal.code);
-      if (refusal && !late) throw refusal;
+      const stored = path === "/proposals" && last > -Infinity && refusal?.code !== "idempotency_key_reused"; // perhaps, by a lost one
+      const doubt = stored && ([401, 403, 413].includes(status) || this.over.now() - last < lifetime);
+      if (refusal && !late && !doubt) throw refusal;
       if ((lost && !this.pays && (method !== "GET" || status === 409)) || !(await this.pause(0))) throw new OutcomeUnknown(this.last, this.cause);
     }
   }
@@ -331,7 +333,7 @@ export class Client extends Endpoints {
 
   /**
    * Pays once for an intent (what is paid, such as an order), however often it is called, and returns the committed
-   * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then call again with the same intent.
+   * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then repeat the call.
    */
   async pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
     return this.paid(intent, false, [{ to, amount, reference: details.reference }], details);
@@ -363,6 +365,7 @@ export class Client extends Endpoints {
    * which it shares its intents: one of them pays. Throws Refused or OutcomeUnknown.
    */
   async propose(intent: string, asked: CreateProposalRequest, { timeoutMs }: Deadline = {}): Promise<Proposal> {
+    for (const { amount } of [asked, ...(asked.payments ?? [])]) if (amount != null) amountOf(amount);
     return new Call(this.over, timeoutMs, key(intent)).ask("id", "POST", "/proposals", write(asked));
   }
 

@@ -1,4 +1,5 @@
-const amounts = new Set(["amount", "balance", "max_amount", "daily_amount", "network_fee", "token_balance", "gas_balance"]);
+const amounts = new Set(["amount", "balance", "max_amount", "daily_amount", "approve_above", "spendable", "network_fee",
+  "token_balance", "gas_balance"]);
 
 /** Parses JSON with every amount as a bigint, exactly. JSON.parse would round what is above 2^53. */
 export function parse(text: string): any {

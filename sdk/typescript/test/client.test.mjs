@@ -8,9 +8,9 @@ import { Client, parse, verifyWebhook } from "../dist/index.js";
 const largest = 2n ** 256n - 1n;
 
 test("numbers are exact, and strings are left alone", () => {
-  const text = `{"amount":${largest},"network_fee":1,"block_number":7,"metadata":{"amount":"${largest}","\\"9007199254740993":"[0,\\"1\\"]"},"x":[12345678901234567890]}`;
+  const text = `{"amount":${largest},"network_fee":1,"approve_above":2,"spendable":3,"block_number":7,"metadata":{"amount":"${largest}","\\"9007199254740993":"[0,\\"1\\"]"},"x":[12345678901234567890]}`;
   assert.deepEqual(parse(text), {
-    amount: largest, network_fee: 1n, block_number: 7, metadata: { amount: String(largest), '"9007199254740993': '[0,"1"]' }, x: [12345678901234567890n],
+    amount: largest, network_fee: 1n, approve_above: 2n, spendable: 3n, block_number: 7, metadata: { amount: String(largest), '"9007199254740993': '[0,"1"]' }, x: [12345678901234567890n],
   });
 });
 
