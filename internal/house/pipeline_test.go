@@ -133,6 +133,15 @@ func TestDeployInAPipeline(t *testing.T) {
 	}
 }
 
+// TestSmokeHasDoctor: the program of make smoke STACK=… has the commands for AWS, which a sandbox's lacks.
+func TestSmokeHasDoctor(t *testing.T) {
+	out := string(must.Get(exec.CommandContext(t.Context(), "make", "-n", "smoke", "STACK=x", "URL=y").Output())(t))
+	doctor := regexp.MustCompile(`(\S+)/remit doctor --stack x `).FindStringSubmatch(out)
+	if doctor == nil || !strings.Contains(out, "-o "+doctor[1]+"/ ./cmd/remit") {
+		t.Errorf("doctor is not run as compiled, without tags: %s", out)
+	}
+}
+
 // TestTheBuildHasTheStagesParameters: make build builds for the Architecture that samconfig.toml deploys.
 func TestTheBuildHasTheStagesParameters(t *testing.T) {
 	root, dir := must.Get(os.Getwd())(t), t.TempDir()
