@@ -249,9 +249,9 @@ deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, fr
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…, STACK=remit-dev to compare what runs with what was deployed first)
-	$(call compile,run,-tags=sandbox ./cmd/remit)
-	@$(if $(STACK),.cache/run/remit doctor --stack $(STACK) --only 'live versions')
-	@.cache/run/remit smoke $(URL) $(ARGS)
+	$(call compile,bin,./cmd/remit)
+	@$(if $(STACK),.cache/bin/remit doctor --stack $(STACK) --only 'live versions')
+	@.cache/bin/remit smoke $(URL) $(ARGS)
 
 .PHONY: stage
 stage: ## Keep the unchanged template deployed on a local AWS until Ctrl-C, to practise docs/operate.md on

@@ -133,13 +133,20 @@ func TestDeployInAPipeline(t *testing.T) {
 	}
 }
 
-// TestTheBuildHasTheStagesParameters: make build builds for the Architecture that samconfig.toml deploys.
+// TestSmokeHasDoctor: the program of make smoke STACK=… has the commands for AWS, which a sandbox's lacks.
+func TestSmokeHasDoctor(t *testing.T) {
+	out := string(must.Get(exec.CommandContext(t.Context(), "make", "-n", "smoke", "STACK=x", "URL=y").Output())(t))
+	if !strings.Contains(out, "\n.cache/bin/remit doctor --stack x ") || !strings.Contains(out, "-o .cache/bin/ ./cmd/remit") {
+		t.Errorf("doctor is not run as compiled, without tags: %s", out)
+	}
+}
+
+// TestTheBuildHasTheStagesParameters: make build builds for the Architecture that make deploy gives the stack.
 func TestTheBuildHasTheStagesParameters(t *testing.T) {
 	root, dir := must.Get(os.Getwd())(t), t.TempDir()
 	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	for name, text := range map[string]string{
-		"samconfig.toml": strings.Replace(string(files(t)["samconfig.toml"]), "Environment=prod", "Architecture=x86_64", 1),
-		"tools/install":  "#!/bin/sh", "tools/samconfig": string(files(t)["tools/samconfig"]),
+		"samconfig.toml": string(files(t)["samconfig.toml"]), "tools/install": "#!/bin/sh", "tools/samconfig": string(files(t)["tools/samconfig"]),
 		".cache/venv/bin/sam": "#!/bin/sh\necho \"$@\"", ".cache/venv/bin/python": "#!/bin/sh\nexec " + python + " \"$@\"",
 	} {
 		must.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
@@ -147,7 +154,7 @@ func TestTheBuildHasTheStagesParameters(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "make", "-C", dir, "-f", filepath.Join(root, "Makefile"), "build",
 		"ENV=prod", "SET=LogLevel=DEBUG").CombinedOutput()
-	want := regexp.MustCompile(`(?m)^build --config-env prod --parameter-overrides Canary=true Architecture=x86_64 .*LogLevel=DEBUG$`)
+	want := regexp.MustCompile(`(?m)^build --config-env prod --parameter-overrides Canary=true Architecture=arm64 .*LogLevel=DEBUG$`)
 	if err != nil || !want.Match(out) {
 		t.Errorf("%v\n%s", err, out)
 	}

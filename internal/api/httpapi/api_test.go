@@ -584,9 +584,11 @@ type node struct {
 	account chain.Account
 	err     error
 	asked   int
+	hangs   time.Duration
 }
 
 func (n *node) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	time.Sleep(n.hangs)
 	return n.account.Head, n.err
 }
 

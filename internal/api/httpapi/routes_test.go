@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,9 +72,11 @@ func TestSingleEndpoint(t *testing.T) {
 		{"another method of its path lists all the path's methods", "PUT", "/webhooks", true, 405, "POST, GET"},
 		{"another route is not served here", "GET", "/transactions", true, 404, ""},
 		{"a trailing slash that a gateway let pass", "GET", "/webhooks/", true, 404, ""},
+		{"a second key, beside one that the gateway has cached", "GET", "/webhooks?2", true, 401, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := a.request(test.method, test.path, "") // its key alone proves nothing here
+			r := a.request(test.method, strings.TrimSuffix(test.path, "?2"), "") // its key alone proves nothing here
+			r.Header["X-Api-Key"] = slices.Repeat(r.Header["X-Api-Key"], 1+strings.Count(test.path, "?2"))
 			if test.principal {
 				r = r.WithContext(apikey.WithPrincipal(r.Context(), caller))
 			}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -288,4 +289,13 @@ func TestWallets(t *testing.T) {
 	must.OK(t, a.payments.SetState(t.Context(), id, wallet.Assigned, wallet.Draining, a.now))
 	a.node.err = errors.New("silent")
 	get(row(`"balance":null,"balance_text":null,"spendable":null,"spendable_text":null`, "paused"))
+	id.Address[1]++
+	must.OK(t, of(id, a.merchant, wallet.Assigned))
+	a.node.hangs = 10 * time.Second // a call's limit
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if a.get("/wallets").want(t, 200); time.Since(began) > 14*time.Second {
+			t.Errorf("two wallets on a node that hangs take %s, and the function has 15", time.Since(began))
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -25,18 +27,22 @@ type walletView struct {
 func ListWallets(assets Assets, nodes Nodes, wallets store.Store) Endpoint {
 	return endpoint("ListWallets", func(c *call) (answer, error) {
 		all, err := assets.read(c.Context())
-		own := []walletView{}
+		own, group := []*walletView{}, errgroup.Group{}
 		for _, a := range all {
 			registry, unread := wallets.Wallets(c.Context(), a.Coin())
 			if err = errors.Join(err, unread); err != nil {
 				break
 			}
 			for _, r := range registry.Of(c.caller.MerchantID) {
-				v, failed := viewOf(c.Context(), a, r, nodes, wallets)
-				own, err = append(own, v), errors.Join(err, failed)
+				v := new(walletView)
+				own = append(own, v)
+				group.Go(func() (err error) {
+					*v, err = viewOf(c.Context(), a, r, nodes, wallets)
+					return err
+				})
 			}
 		}
-		return listing(func(v walletView) walletView { return v })(own, err)
+		return listing(func(v *walletView) *walletView { return v })(own, errors.Join(err, group.Wait()))
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -37,6 +39,14 @@ func TestSmoke(t *testing.T) {
 			strings.Count(out.String(), " s  ") != 7 {
 			t.Errorf("%v\n%s", err, out.String())
 		}
+	}
+}
+
+// TestSmokeWaitsForFinality of a main network, 13 to 30 minutes on most (docs/chains.md).
+func TestSmokeWaitsForFinality(t *testing.T) {
+	var smoke merchant.Smoke
+	if must.Get(must.Get(kong.New(&smoke))(t).Parse(nil))(t); smoke.Limit < 40*time.Minute {
+		t.Errorf("it waits %s", smoke.Limit)
 	}
 }
 

@@ -23,7 +23,7 @@ type Smoke struct {
 	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Recipient. It keeps the money."`
 	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
 	Webhook string        `placeholder:"URL" help:"Your endpoint for the event. A stack on this machine needs none."`
-	Limit   time.Duration `default:"5m" help:"How long to wait until the payment is final."`
+	Limit   time.Duration `default:"45m" help:"How long to wait until the payment is final."`
 	Live    bool          `help:"Go on even if the stack moves real money."`
 }
 

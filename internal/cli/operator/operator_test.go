@@ -3,11 +3,14 @@ package operator_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,8 +21,12 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/aws/schema"
 	"github.com/remit-payouts/remit/internal/cli/operator"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
@@ -112,6 +119,34 @@ func TestCreate(t *testing.T) {
 	if len(a.Secrets) != 5 {
 		t.Errorf("%d keys are stored", len(a.Secrets))
 	}
+}
+
+// TestCreateInKMS stops before a merchant's wallet has a grant, and before its terms are stored.
+func TestCreateInKMS(t *testing.T) {
+	a, made := operatortest.NewAccount(t), struct {
+		Merchant string `json:"merchant_id"`
+	}{}
+	tables := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
+	must.OK(t, tables.SetSettings(t.Context(), settings.Default(operatortest.Rail())))
+	must.OK(t, json.Unmarshal([]byte(must.Get(a.Remit("keys create Acme --yes --json"))(t)), &made))
+	roles, key := walletkey.SigningRoles(), must.Get(crypto.GenerateKey())(t)
+	for i, role := range roles {
+		roles[i] = role + " " + role
+	}
+	der := must.Get(hex.DecodeString("3056301006072a8648ce3d020106052b8104000a034200"))(t)
+	answers := map[string]string{"CreateKey": `{"KeyMetadata":{"Arn":"arn:1"}}`, "CreateGrant": "!AccessDeniedException",
+		"GetPublicKey": `{"KeyId":"arn:1","KeySpec":"ECC_SECG_P256K1","KeyUsage":"SIGN_VERIFY","PublicKey":"` +
+			base64.StdEncoding.EncodeToString(append(der, crypto.FromECDSAPub(&key.PublicKey)...)) + `"}`,
+		"ListStackResources": operatortest.Resources(roles...)}
+	a.Answer = func(_ *http.Request, action, _ string) string { return answers[action] }
+	create := "wallet create --kms --yes --merchant " + made.Merchant
+	assign := " assign " + token.Address(crypto.PubkeyToAddress(key.PublicKey)).String() + " --merchant " + made.Merchant
+	a.Steps([][3]string{{"no grant", create, "!import --kms arn:1, then remit wallet drain and assign --merchant mer_"}})
+	answers["CreateGrant"] = "{}"
+	must.Get(dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: new("operator-keys"),
+		Item: map[string]types.AttributeValue{"key_hash": &types.AttributeValueMemberS{Value: "merchant#" + made.Merchant},
+			"terms": &types.AttributeValueMemberS{Value: "damaged"}}}))(t)
+	a.Steps([][3]string{{"no terms", create, "!run this again, as remit wallet" + assign}})
 }
 
 // TestExport: every payment of a time, whole, and in two forms.

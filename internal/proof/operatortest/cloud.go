@@ -29,7 +29,7 @@ func Stack(status string, outputs, parameters map[string]string) string {
 		}
 		return all
 	}
-	return fmt.Sprintf("<R><DescribeStacksResult><Stacks><member><StackName>remit</StackName><StackId>arn:stack</StackId><StackStatus>%s"+
+	return fmt.Sprintf("<R><DescribeStacksResult><Stacks><member><StackName>remit</StackName><StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/remit</StackId><StackStatus>%s"+
 		"</StackStatus><Outputs>%s</Outputs><Parameters>%s</Parameters></member></Stacks></DescribeStacksResult></R>",
 		status, members("Output", outputs), members("Parameter", parameters))
 }

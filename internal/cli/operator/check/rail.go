@@ -199,14 +199,14 @@ func (e *examination) ofWallets() (all []check) {
 			all = append(all, check{"wallet " + name[:10], always,
 				func(ctx context.Context) (string, error) { return e.isFunded(ctx, r) }, "check rights and nodes"})
 		}
-		if batches && r.State == wallet.Active {
+		if batches && (r.State == wallet.Active || r.State == wallet.Assigned) {
 			all = append(all, check{"allowance " + name[:10], always, func(ctx context.Context) (string, error) {
 				allowed, err := e.Allowance(ctx, r.Address, at)
 				if err == nil && allowed.IsZero() {
 					err = errors.New("the batch contract may take nothing")
 				}
 				return e.Allowed(allowed), err
-			}, "remit batch approve " + name})
+			}, "remit batch approve " + name + " --amount AMOUNT --key KEY"})
 		}
 	}
 	return all

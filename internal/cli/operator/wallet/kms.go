@@ -14,8 +14,8 @@ import (
 )
 
 // addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty, and lets the functions
-// sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a wallet that is
-// registered. If a call to make a key has no answer, the error describes how to find the key.
+// sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a registered
+// wallet; a merchant's is assigned then. If a call to make a key has no answer, the error describes how to find the key.
 func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")
@@ -37,11 +37,17 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 		if r.Key = wallet.KeyRef(arn); err == nil {
 			err = register(ctx, d, r)
 		}
-		if err == nil && merchant != "" {
-			err = owns(ctx, d, merchant)
-		}
 		if err != nil {
-			return none, fmt.Errorf("registering key %s (when mended: remit wallet import --kms %[1]s): %w", name, err)
+			then := ""
+			if merchant != "" { // the import registers it for all
+				then = ", then remit wallet drain and assign --merchant " + merchant
+			}
+			return none, fmt.Errorf("registering key %s (when mended: remit wallet import --kms %[1]s%s): %w", name, then, err)
+		}
+		if merchant != "" {
+			if err := owns(ctx, d, merchant); err != nil {
+				return none, fmt.Errorf("%w, as remit wallet assign %s --merchant %s", err, address, merchant)
+			}
 		}
 		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
 			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
