@@ -192,9 +192,9 @@ func (a *api) restrict(body string) {
 	a.key = got.member(a.T, "api_key")
 }
 
-// play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
-// behind it, and takes steps between them: "as {…}" goes on with a key that this body makes. It returns the last answer.
-// <next_cursor> and <api_key> are members of the answer before.
+// play sends requests ("POST /webhooks {}"), each with the headers ("Name: value") behind it, and takes steps between
+// them: "as {…}" goes on with a key that this body makes. It returns the last answer. <next_cursor>
+// and <api_key> are members of the answer before.
 func (a *api) play(columns ...string) (got answered) {
 	a.Helper()
 	for len(columns) > 0 {
@@ -317,8 +317,8 @@ var words = map[string]string{
 	"alice in lower case": strings.ToLower(alice),
 	"payment":             goodBody,
 	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
-	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"},` +
-		`"not_before":"2026-01-09T09:00:00Z"}`,
+	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}` +
+		`,"not_before":"2026-01-09T09:00:00Z"}`,
 	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
 	"hash":     exampleHash,
 	"key":      "key_GHIJKLMNOPQR", // of newAPI

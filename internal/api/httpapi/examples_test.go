@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -183,17 +185,21 @@ func object(v any) map[string]any {
 	return m
 }
 
-// gatewayCodes are in answers of API Gateway only.
-var gatewayCodes = []string{"too_many_requests"}
-
-// TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an example, which TestExamples makes come about.
+// TestEveryCodeHasAnExample: openapi.yaml lists each code of problems.go, and each has an example, which TestExamples
+// makes come about.
 func TestEveryCodeHasAnExample(t *testing.T) {
 	told := map[string]bool{}
 	for _, e := range readExamples(t) {
 		told[fmt.Sprint(dig(e.body, "code"))] = true
 	}
-	for _, code := range enum(t, "Problem", "code") {
-		if !told[code] && !slices.Contains(gatewayCodes, code) {
+	codes := append(enum(t, "Problem", "code"), "not_found", "validation_failed") // of bodies of their own
+	for _, word := range regexp.MustCompile(`"[a-z]+(_[a-z]+)+"`).FindAll(must.Get(os.ReadFile("problems.go"))(t), -1) {
+		if !slices.Contains(codes, strings.Trim(string(word), `"`)) {
+			t.Errorf("Problem in openapi.yaml lacks %s", word)
+		}
+	}
+	for _, code := range codes {
+		if !told[code] && code != "too_many_requests" { // which only API Gateway answers
 			t.Errorf("no example tells %s", code)
 		}
 	}

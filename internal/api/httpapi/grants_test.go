@@ -133,8 +133,8 @@ func TestRecipientEntries(t *testing.T) {
 	answers(t, begin, "POST /recipients %s")
 }
 
-// TestResembling: an entry that another address of the merchant may be mistaken for comes with a warning, and is stored. A
-// key that may not read payments learns no address of them.
+// TestResembling: an entry that another address of the merchant may be mistaken for comes with a warning, and is
+// stored. A key that may not read payments learns no address of them.
 func TestResembling(t *testing.T) { answers(t, newAPI, "%s") }
 
 func alike(n byte) string { return token.Address{0: 0xab, 1: 0xcd, 9: n, 18: 0x12, 19: 0x34}.String() }

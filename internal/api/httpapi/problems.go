@@ -37,7 +37,7 @@ var (
 		"Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes.")
 	errMisplaced = badRequest("idempotency_key_missing",
 		"Send the key in the header Idempotency-Key: it is not read in another header, the body or the query. Nothing was paid.")
-	errKeyCreation = refusal(http.StatusForbidden, "key_creation_closed", "API keys are issued by the operator of this service.")
+	errKeyCreation = refusal(http.StatusForbidden, "key_creation_closed", "This service's operator issues API keys.")
 	errKeyless     = refusal(http.StatusConflict, "idempotency_in_progress", // a repeated POST pays again
 		"The payment may be made, even later. Do not repeat the POST, which has no Idempotency-Key: watch GET /transactions for it.")
 )
@@ -74,7 +74,8 @@ var problems = []struct {
 	{chain.ErrUnavailable, unavailable},
 	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
 	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
-	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
+	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum",
+		"The amount is above the maximum of this service, or of your API key: GET /api-keys/self shows the key's.")},
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
 		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
@@ -98,12 +99,12 @@ var problems = []struct {
 	{dispatch.ErrGuardedBatch, refusal(http.StatusForbidden, "key_not_permitted",
 		"Your API key has a repeat guard, and pays no batches. Send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrSimilarPending, problem{status: http.StatusTooManyRequests, code: "similar_in_progress", retryAfter: 1,
-		detail: "A payment of this amount to this recipient is being made. Nothing was started; try again in a second."}},
+		detail: "A payment of this amount to this recipient is being made. Nothing was started; retry in a second."}},
 	{dispatch.ErrNoBatches, badRequest("batches_not_enabled",
 		"This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book",
 		"Your API key pays active entries of the address book only. Add the recipient and wait until it is active. Nothing was paid.")},
-	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
+	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 live API keys. Revoke one.")},
 
 	{recipient.ErrNotFound, refusal(http.StatusNotFound, "recipient_not_found", "No such recipient.")},
 	{apikey.ErrNotFound, refusal(http.StatusNotFound, "api_key_not_found", "No such API key.")},
@@ -138,8 +139,8 @@ func problemOf(err error) problem {
 		return p
 	}
 	if similar, ok := errors.AsType[*dispatch.SimilarError](err); ok {
-		p := badRequest("similar_payment", "This amount was paid to this recipient lately, under another Idempotency-Key: see tx_hash. "+
-			"Nothing was paid. If you want a second payment, send that hash as different_from.")
+		p := badRequest("similar_payment", "This amount was paid to this recipient lately, under another "+
+			"Idempotency-Key: see tx_hash. Nothing was paid. For a second payment, send that hash as different_from.")
 		p.similar = &similar.TxHash
 		return p
 	}

@@ -158,6 +158,9 @@ func Explain(err error) proposal.Refusal {
 		return proposal.Refusal{}
 	}
 	r.Code = p.code
-	r.Message, _ = p.detail.(string)
+	if r.Message, _ = p.detail.(string); p.similar != nil { // a proposal cannot be changed
+		r.Message = "This amount was paid to this recipient lately: " + p.similar.String() + ". Cancel this proposal;" +
+			" for a second payment, propose it under another Idempotency-Key with that hash as different_from."
+	}
 	return r
 }

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/remit-payouts/remit/internal/api/httpapi"
@@ -46,7 +47,9 @@ func TestExplain(t *testing.T) {
 		"batches_not_enabled":   &dispatch.TooManyError{Fit: 7},
 		"similar_payment":       &dispatch.SimilarError{},
 	} {
-		if got := httpapi.Explain(err); got.Code != want || got.Message == "" || (got.Index != nil) != (want == "recipient_not_allowed") {
+		if got := httpapi.Explain(err); got.Code != want || got.Message == "" ||
+			(got.Index != nil) != (want == "recipient_not_allowed") ||
+			strings.Contains(got.Message, "Cancel this proposal; for a second") != (want == "similar_payment") {
 			t.Errorf("%v is %+v", err, got)
 		}
 	}

@@ -209,7 +209,7 @@ type unmetered struct{}
 func (unmetered) AddOf(string, string, string, float64) {}
 func (unmetered) Flush() error                          { return nil }
 
-// TestARefusalIsALine: of a refused request a function logs the id of the answer and the code, and no word of the client.
+// TestARefusalIsALine: of a refused request a function logs the answer's id and the code, and no word of the client.
 func TestARefusalIsALine(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()

@@ -36,8 +36,8 @@ func TestHashes(t *testing.T) {
 	answers(t, paid, "GET /transaction/%s")
 }
 
-// TestLists: pages are newest first and have each entry once, filters travel inside the cursor, and each merchant has lists
-// of its own. A page may be empty before the end; its cursor leads on.
+// TestLists: pages are newest first and have each entry once, filters travel inside the cursor, and each merchant has
+// lists of its own. A page may be empty before the end; its cursor leads on.
 func TestLists(t *testing.T) { answers(t, newAPI, "%s") }
 
 // TestOfTheOtherMode: it is no payment of the caller's.

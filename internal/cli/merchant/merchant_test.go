@@ -54,7 +54,7 @@ func TestSmokeWaitsForFinality(t *testing.T) {
 func TestNoKeyToBeHad(t *testing.T) {
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"detail":"API keys are issued by the operator of this service.","code":"key_creation_closed"}`)
+		_, _ = io.WriteString(w, `{"detail":"This service's operator issues API keys.","code":"key_creation_closed"}`)
 	}))
 	defer closed.Close()
 	for _, err := range []error{(&merchant.Smoke{URL: closed.URL, Limit: time.Minute}).Run(t.Context(), io.Discard),

@@ -228,7 +228,7 @@ func TestAThiefsKeysEnd(t *testing.T) {
 	}
 }
 
-// TestSocketOfAnother: a stack takes no commands, and a command is not sent, where another user could have put a socket.
+// TestSocketOfAnother: a stack takes no commands, and none is sent, where another user could have put a socket.
 func TestSocketOfAnother(t *testing.T) {
 	run := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", run)

@@ -16,5 +16,5 @@ type absent struct {
 
 // Run returns an error with the next step.
 func (absent) Run() error {
-	return errors.New("make run's program has no commands for AWS; read docs/deploy.md to build them")
+	return errors.New("a stack of make run has no doctor and no preflight; practise on make stage (docs/operate.md)")
 }

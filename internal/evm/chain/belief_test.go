@@ -71,9 +71,9 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the transaction at the next
-// nonce. A count alone of one of three is doubted. It is not sure while the others are silent, or if its node does not
-// answer when it is to show the transaction.
+// TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the transaction at the
+// next nonce. A count alone of one of three is doubted. It is not sure while the others are silent, or if its node does
+// not answer when it is to show the transaction.
 func TestAhead(t *testing.T) {
 	payer := token.Address{1}
 	tx := chain.MinedTx{From: payer, Nonce: 5, Signed: true}

@@ -365,8 +365,8 @@ func TestALateAnswerCounts(t *testing.T) {
 	})
 }
 
-// TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most. Now
-// and then one makes its request nevertheless: nodes may answer later than that.
+// TestDead: while all nodes miss requests, one caller a second asks whether that is over, and waits a second at most.
+// Now and then one makes its request nevertheless: nodes may answer later than that.
 func TestDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := func(d time.Duration) *stub { return &stub{takes: always(d)} }

@@ -96,8 +96,8 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// TestBlocksAreAskedForOnce: the wallets of a round share a node's block hashes, also if they ask at once. An answer that
-// fails is asked for again, and another round asks again.
+// TestBlocksAreAskedForOnce: the wallets of a round share a node's block hashes, also if they ask at once. An answer
+// that fails is asked for again, and another round asks again.
 func TestBlocksAreAskedForOnce(t *testing.T) {
 	tx := chain.Hash{1}
 	node := &stub{receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: chain.Hash{5}}},

@@ -56,8 +56,9 @@ func (b *bus) due() (texts []string) {
 	return texts
 }
 
-// TestABusThatIsDown for an hour, with four payments a second: each event reaches it at least once, soon after the hour;
-// webhooks go on meanwhile, and the jobs that wait are few at a time. After three days a job ends among the dead letters.
+// TestABusThatIsDown for an hour, with four payments a second: each event reaches it at least once, soon after the
+// hour; webhooks go on meanwhile, and the jobs that wait are few at a time. After three days a job ends among the dead
+// letters.
 func TestABusThatIsDown(t *testing.T) {
 	w := newFixture(t)
 	w.register(mine, "https://good.example")

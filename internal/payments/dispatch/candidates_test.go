@@ -75,7 +75,7 @@ func TestRefusalCost(t *testing.T) {
 			}
 			cost := asks > test.asks || writes > test.writes || test.asks == 0 && p.Times["Wallet"] > 0
 			if first := n == 0 && test.asks == 0; cost && !first || p.stored().ID != "" || errors.Is(a.err, dispatch.ErrInProgress) {
-				t.Errorf("%s, %d: %v; %d requests, %d writes, %d reads", name, n, a.err, asks, writes, p.Times["Wallet"])
+				t.Errorf("%s %d: %v; %d requests, %d writes, %d reads", name, n, a.err, asks, writes, p.Times["Wallet"])
 			}
 		}
 		if test.asks == 0 { // others' small amounts are paid, and a process that has read no record refuses as well

@@ -116,7 +116,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case a.err == nil:
 				if stored.State != payment.Committed || a.Payment.TxHash != stored.TxHash || a.Replayed ||
 					p.Record(walletOf(stored.Wallet)).NextNonce != stored.Nonce+1 {
-					t.Errorf("answered %+v, stored is %+v", a.Result, stored)
+					t.Errorf("answered %s, stored is %s, %s", a.Payment.TxHash, stored.State, stored.TxHash)
 				}
 			case errors.Is(a.err, dispatch.ErrKeyReused):
 				if errors.Is(a.err, dispatch.ErrInProgress) {
@@ -124,7 +124,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				}
 			case errors.Is(a.err, dispatch.ErrUnavailable), errors.Is(a.err, dispatch.ErrInsufficient):
 				if stored.ID != "" || p.nonces() > 0 {
-					t.Errorf("nothing was started, but stored is %+v", stored)
+					t.Errorf("nothing was started, but stored is %s %s", stored.State, stored.ID)
 				}
 				if !strings.Contains(name, "is not given back") { // the day is as it was
 					p.Must(p.Tables.Charge(t.Context(), day(5000, p.Now())))
@@ -136,7 +136,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 					p.Pass(time.Minute)
 				}
 				if again := p.ask("k").is("sent again", nil); again.Payment.TxHash != p.stored().TxHash {
-					t.Errorf("answered %+v, stored is %+v", again.Result, p.stored())
+					t.Errorf("answered %s, stored is %s", again.Payment.TxHash, p.stored().TxHash)
 				}
 			}
 		})

@@ -144,7 +144,7 @@ func (a answer) is(what string, want error) answer {
 	a.p.T.Helper()
 	if a.what = what; !errors.Is(a.err, want) || (a.err == nil) != (a.Payment.ID != "") ||
 		want == dispatch.ErrUnavailable && errors.Is(a.err, dispatch.ErrInProgress) {
-		a.p.T.Errorf("%s: answered %+v, %v, want %v, after %v", what, a.Result, a.err, want, a.p.Calls)
+		a.p.T.Errorf("%s: answered %q, %v, want %v, after %v", what, a.Payment.State, a.err, want, a.p.Calls)
 	}
 	return a
 }

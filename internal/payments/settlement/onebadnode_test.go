@@ -150,8 +150,8 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 	}
 }
 
-// TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise that,
-// nor its ceiling, nor have the tables count as compared with the chain.
+// TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise
+// that, nor its ceiling, nor have the tables count as compared with the chain.
 func TestOneNodeAnswersAlone(t *testing.T) {
 	for balance, want := range map[uint64]token.Amount{1 << 61: funds.Balance.Sub(token.Units(100)), 50: token.Units(50)} {
 		w := newWorld(t, nil)

@@ -126,8 +126,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestBumpTakesItsCoinsFirst: where the token is the gas, no bump is stored if a nonce was reserved since the round read
-// the wallet: that payment may move the bump's coins, and would revert.
+// TestBumpTakesItsCoinsFirst: where the token is the gas, no bump is stored if a nonce was reserved since the round
+// read the wallet: that payment may move the bump's coins, and would revert.
 func TestBumpTakesItsCoinsFirst(t *testing.T) {
 	for call, want := range map[string]int{"Fees#1": 0, "Fees#2": 2} {
 		w := newWorld(t, script{call: func(w *world) error { w.reserve("c", 0); return nil }})
@@ -140,8 +140,8 @@ func TestBumpTakesItsCoinsFirst(t *testing.T) {
 	}
 }
 
-// TestBumpsOfTwoRuns: where the token is the gas, a run whose claim has lapsed stores no balance that lacks the bumps of
-// another, wherever the other one comes between; nor does one whose own bump's answer was lost.
+// TestBumpsOfTwoRuns: where the token is the gas, a run whose claim has lapsed stores no balance that lacks the bumps
+// of another, wherever the other one comes between; nor does one whose own bump's answer was lost.
 func TestBumpsOfTwoRuns(t *testing.T) {
 	for _, call := range []string{"lost", "Fees#1", "Sign#1", "AddAttempt#1", "Sign#2", "AddAttempt#2", "Sign#3"} {
 		w := newWorld(t, nil)

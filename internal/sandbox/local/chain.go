@@ -37,7 +37,8 @@ func (s ChainSettings) start(ctx context.Context, config devnet.Config, log *slo
 
 func listenError(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0", err, flag)
+		return fmt.Errorf("%w; stop the other remit, or use a free port with %s 127.0.0.1:0; "+
+			"with make, add ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'", err, flag)
 	}
 	return fmt.Errorf("%s: %w; use an address such as 127.0.0.1:8080", flag, err)
 }
@@ -87,6 +88,6 @@ func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	if err := devnet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
 		return fmt.Errorf("%w; pass the --rpc of a running remit local or remit chain serve", err)
 	}
-	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
+	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether on %s\n", c.Address, c.Token, c.Ether, c.RPC)
 	return err
 }

@@ -157,10 +157,11 @@ func TestTakenPorts(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	at := taken.Addr().String()
 	const free = "; stop the other remit, or use a free port with "
+	const withMake = "; with make, add ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'"
 	for want, flags := range map[string][]string{
-		at + ": bind: address already in use" + free + "--listen 127.0.0.1:0":        {"--listen", at},
-		free + "--chain-listen 127.0.0.1:0":                                          {"--listen", "127.0.0.1:0", "--chain-listen", at},
-		"address 80: missing port in address; use an address such as 127.0.0.1:8080": {"--listen", "80"},
+		at + ": bind: address already in use" + free + "--listen 127.0.0.1:0" + withMake: {"--listen", at},
+		free + "--chain-listen 127.0.0.1:0" + withMake:                                   {"--listen", "127.0.0.1:0", "--chain-listen", at},
+		"address 80: missing port in address; use an address such as 127.0.0.1:8080":     {"--listen", "80"},
 		"chain: listen tcp: address 80: missing port in address; use an address such as 127.0.0.1:8080": {
 			"--listen", "127.0.0.1:0", "--chain-listen", "80"},
 		"nothing listens at --dynamodb http://127.0.0.1:1; make dynamodb starts DynamoDB Local on port 8000": {
@@ -197,7 +198,7 @@ func TestServesEveryRoute(t *testing.T) {
 	}
 }
 
-// TestWelcome: README shows the lines that pay somebody as the stack prints them. TestREADME of package merchant runs them.
+// TestWelcome: README shows the lines that pay somebody as the stack prints them; TestREADME of merchant runs them.
 func TestWelcome(t *testing.T) {
 	readme := must.Get(os.ReadFile("../../../README.md"))(t)
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")

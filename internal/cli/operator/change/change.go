@@ -175,7 +175,7 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 }
 
 // ErrDeclined reports that the operator did not consent.
-var ErrDeclined = errors.New("nothing was done; answer y to go on, or add --yes")
+var ErrDeclined = errors.New("nothing was done; answer y at a terminal, or add --yes")
 
 // Ask shows the consequences of a command and asks for consent. Without a terminal to ask on, consent is --yes.
 func Ask(yes bool, consequences string) error {

@@ -177,7 +177,7 @@ type keyList struct {
 }
 
 func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
-	keys, err := d.Keys.List(ctx, c.Merchant)
+	keys, err := d.KeysOf(ctx, c.Merchant)
 	if err != nil {
 		return err
 	}

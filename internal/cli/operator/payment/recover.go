@@ -127,7 +127,7 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 	reports, text := []recovered{}, ""
 	for _, r := range all {
 		if !r.runs {
-			text += fmt.Sprintf("%s: its wallets are paused until it is recovered too\n", r.on.Name())
+			text += fmt.Sprintf("%s: left out; a run pauses its wallets until it is recovered too\n", r.on.Name())
 			continue
 		}
 		if c.Resume && !c.DryRun && clean {
@@ -217,7 +217,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 	}
 	switch {
 	case r.DryRun:
-		b.WriteString("nothing was changed\n")
+		b.WriteString("nothing was changed: a run would use up these nonces, and put these payments back\n")
 	case r.Resumed:
 		b.WriteString("the wallets pay again; remit wallet list shows any that another reason keeps paused\n")
 	default:

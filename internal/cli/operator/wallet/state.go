@@ -34,7 +34,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		return become(d, r, err, wallet.Draining, paying, "New payments will use wallet %s again.")
 	}
 	return become(d, r, err, paying, wallet.Draining,
-		"No new payment will use wallet %s within minutes. When those under way have ended, run remit wallet retire.")
+		"No new payment will use wallet %s within minutes. Once its payments end, run remit wallet retire or unassign.")
 }
 
 // become returns the change of a wallet that was read, unless err, from one state to another.
