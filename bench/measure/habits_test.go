@@ -63,7 +63,19 @@ var habits = []habit{
 			a.Result, _ = json.Marshal(history)
 			return a
 		})},
-	{Name: "21,500 gas for a no-op", Seen: "Arbitrum, zkSync Era and Mantle charge more than 21,000", Habit: one(dearNoop), Twins: true},
+	{Name: "21,500 gas for a no-op", Seen: "Arbitrum, zkSync Era and Mantle charge more than 21,000", Twins: true,
+		Habit: one(func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
+			const gas = 21_500
+			if tx, _ := transactionOf(c); tx != nil && len(tx.Data()) == 0 && tx.Gas() < gas {
+				return c.Refusal(-32000, fmt.Sprintf("intrinsic gas too low: have %d, want %d", tx.Gas(), gas))
+			}
+			var object struct{ Data, Input hexutil.Bytes }
+			if c.Method == "eth_estimateGas" && json.Unmarshal(c.Params[0], &object) == nil &&
+				len(object.Data)+len(object.Input) == 0 {
+				return resultOf(c, `"0x%x"`, gas)
+			}
+			return ask(c)
+		})},
 	{Name: "a gap is held for one second", Seen: "Arbitrum's sequencer", Habit: one(holdGap)},
 	{Name: "latest for pending", Seen: "nodes without a view of the pool",
 		Habit: one(func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
@@ -151,19 +163,6 @@ func transactionOf(c fault.Call) (*types.Transaction, common.Address) {
 
 func resultOf(c fault.Call, format string, args ...any) fault.Answer {
 	return fault.Answer{Version: "2.0", ID: c.ID, Result: fmt.Appendf(nil, format, args...)}
-}
-
-// dearNoop wants 21,500 gas for a transfer of nothing.
-func dearNoop(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
-	const gas = 21_500
-	if tx, _ := transactionOf(c); tx != nil && len(tx.Data()) == 0 && tx.Gas() < gas {
-		return c.Refusal(-32000, fmt.Sprintf("intrinsic gas too low: have %d, want %d", tx.Gas(), gas))
-	}
-	var object struct{ Data, Input hexutil.Bytes }
-	if c.Method == "eth_estimateGas" && json.Unmarshal(c.Params[0], &object) == nil && len(object.Data)+len(object.Input) == 0 {
-		return resultOf(c, `"0x%x"`, gas)
-	}
-	return ask(c)
 }
 
 // holdGap keeps a transaction beyond the sender's next nonce for a second, and

@@ -169,7 +169,10 @@ func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string
 	must.OK(t, v.drain(ctx))
 	must.Get(v.audit(ctx, true))(t)
 	if h.TokenGas {
-		must.OK(t, v.empty(ctx))
+		// It leaves two fees. A stack that believes in a balance of ether beside the token leaves none.
+		must.Get(v.operate(ctx, "wallet", "move", v.chain.Wallets[0].Address.String(),
+			"--token", "all", "--to", stranger, "--key", fmt.Sprint("all-", v.chain.ChainID)))(t)
+		must.OK(t, v.drain(ctx))
 	}
 	g.adopt(honest) // an audit asks every node, and takes no silence for an answer
 	v.auditBooks(ctx)
@@ -219,14 +222,6 @@ func (v *victim) settled(ctx context.Context) error {
 		sleep(ctx, 100*time.Millisecond)
 	}
 	return ctx.Err()
-}
-
-// empty has an operator move all that a wallet has, which leaves two fees where gas is paid in the token: a stack that
-// believes in a balance of ether beside it leaves nothing to pay the first one.
-func (v *victim) empty(ctx context.Context) error {
-	_, err := v.operate(ctx, "wallet", "move", v.chain.Wallets[0].Address.String(),
-		"--token", "all", "--to", stranger, "--key", fmt.Sprint("all-", v.chain.ChainID))
-	return errors.Join(err, v.drain(ctx))
 }
 
 // answered returns how many payments have an answer.
@@ -378,7 +373,21 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 	}
 	const gas = 10 * params.Ether // of each wallet, in wei
 	send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})
-	n.deployDeployer(t, func(tx types.DynamicFeeTx) { send(owner, tx) })
+	// The deterministic deployer comes by the transaction that its authors have signed for every chain. Its signature is
+	// made up: nobody has the key of its sender (https://github.com/Arachnid/deterministic-deployment-proxy).
+	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(install.Deployer()), nil))(t) }
+	if len(code()) == 0 {
+		twos := new(big.Int).SetBytes(bytes.Repeat([]byte{0x22}, 32))
+		tx := types.NewTx(&types.LegacyTx{GasPrice: big.NewInt(100 * params.GWei), Gas: 100_000,
+			Data: append(common.FromHex("604580600e600039806000f350fe"), install.DeployerCode()...),
+			V:    big.NewInt(27), R: twos, S: twos})
+		from := must.Get(types.Sender(types.HomesteadSigner{}, tx))(t)
+		send(owner, types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()})
+		must.OK(t, errors.Join(n.SendTransaction(t.Context(), tx), n.mine()))
+	}
+	if got := code(); !bytes.Equal(got, install.DeployerCode()) {
+		t.Fatalf("deploying the deployer: code %x", got)
+	}
 	for range wallets {
 		key := must.Get(crypto.GenerateKey())(t)
 		address := crypto.PubkeyToAddress(key.PublicKey)
@@ -387,25 +396,5 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 		send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)})
 		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
-	}
-}
-
-// deployDeployer puts the deterministic deployer on a chain that lacks it, by the transaction that its authors have
-// signed for every chain: its signature is made up, so that nobody has the key of its sender
-// (https://github.com/Arachnid/deterministic-deployment-proxy).
-func (n *testNode) deployDeployer(t testing.TB, send func(types.DynamicFeeTx)) {
-	t.Helper()
-	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(install.Deployer()), nil))(t) }
-	if len(code()) > 0 {
-		return
-	}
-	twos := new(big.Int).SetBytes(bytes.Repeat([]byte{0x22}, 32))
-	tx := types.NewTx(&types.LegacyTx{GasPrice: big.NewInt(100 * params.GWei), Gas: 100_000,
-		Data: append(common.FromHex("604580600e600039806000f350fe"), install.DeployerCode()...), V: big.NewInt(27), R: twos, S: twos})
-	from := must.Get(types.Sender(types.HomesteadSigner{}, tx))(t)
-	send(types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()})
-	must.OK(t, errors.Join(n.SendTransaction(t.Context(), tx), n.mine()))
-	if got := code(); !bytes.Equal(got, install.DeployerCode()) {
-		t.Fatalf("deploying the deployer: code %x", got)
 	}
 }

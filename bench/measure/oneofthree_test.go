@@ -88,14 +88,6 @@ func slow(d time.Duration) fault.Habit {
 	})
 }
 
-// balances is a change of the answers to balanceOf.
-func balances(c fault.Call, result string) string {
-	if bytes.Contains(c.Params[0], []byte("0x70a08231")) {
-		return `"0x` + strings.Repeat("0", 63) + `1"`
-	}
-	return result
-}
-
 // stuck is the habit of a node whose newest block is for ever the first that it was asked for.
 func stuck() fault.Habit {
 	var block atomic.Pointer[json.RawMessage]
@@ -137,7 +129,12 @@ var oneOfThree = []struct {
 	habit fault.Habit
 	slow  time.Duration // of the others
 }{
-	{name: "a low balance", habit: changed("eth_call", balances)},
+	{name: "a low balance", habit: changed("eth_call", func(c fault.Call, result string) string {
+		if bytes.Contains(c.Params[0], []byte("0x70a08231")) { // balanceOf
+			return `"0x` + strings.Repeat("0", 63) + `1"`
+		}
+		return result
+	})},
 	{name: "no gas", habit: changed("eth_getBalance", always(`"0x0"`))},
 	{name: "counts too high by 2", habit: changed(counts, plus(by(2)))},
 	{name: "counts too high by a million", habit: changed(counts, plus(by(1_000_000)))},

@@ -169,8 +169,21 @@ func Closed() []string {
 
 // Refresh reads the deployed outputs and resources, and applies the parts that ministack leaves out of a template.
 func (s *Stack) Refresh(ctx context.Context) error {
-	if err := s.describe(ctx); err != nil {
+	client, name := cloudformation.NewFromConfig(s.Administrator()), aws.String(StackName)
+	stacks, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: name})
+	if err != nil {
 		return err
+	}
+	s.Outputs, s.Resources = map[string]string{}, map[string]string{}
+	for _, o := range stacks.Stacks[0].Outputs {
+		s.Outputs[*o.OutputKey] = *o.OutputValue
+	}
+	resources, err := client.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: name})
+	if err != nil {
+		return err
+	}
+	for _, r := range resources.StackResources {
+		s.Resources[*r.LogicalResourceId] = aws.ToString(r.PhysicalResourceId)
 	}
 	return errors.Join(s.gatewayResponses(ctx), s.tableSettings(ctx))
 }
@@ -192,27 +205,6 @@ func (s *Stack) tableSettings(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// describe reads the outputs and the resources of the deployment.
-func (s *Stack) describe(ctx context.Context) error {
-	client := cloudformation.NewFromConfig(s.Administrator())
-	stacks, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: aws.String(StackName)})
-	if err != nil {
-		return err
-	}
-	s.Outputs, s.Resources = map[string]string{}, map[string]string{}
-	for _, o := range stacks.Stacks[0].Outputs {
-		s.Outputs[*o.OutputKey] = *o.OutputValue
-	}
-	resources, err := client.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: aws.String(StackName)})
-	if err != nil {
-		return err
-	}
-	for _, r := range resources.StackResources {
-		s.Resources[*r.LogicalResourceId] = aws.ToString(r.PhysicalResourceId)
 	}
 	return nil
 }

@@ -372,6 +372,7 @@ func TestReasonsStay(t *testing.T) {
 		"a suspicion of a suspect":            {ahead, script{"Wallet#1": pause(suspect)}, two, "", 1, 0},
 		"a suspicion, and it is retired":      {ahead, script{"Wallet#1": pause(retired)}, "", retired, 0, 0},
 		"a stranger's nonce of a suspect":     {used, script{"Wallet#1": pause(suspect)}, suspect, "nonce 0", 1, 0},
+		"a stranger's nonce, and a reason":    {used, script{"Wallet#1": pause("stolen")}, "", "nonce 0", 1, 0},
 		"a stranger's nonce, and it changes":  {used, changes, suspect, "nonce 0", 3, 1},
 		"a no-op's nonce, in a torn copy":     {torn, script{"Wallet#1": pause(suspect)}, suspect, "", 0, 0},
 		"a stranger's nonce, a bad record":    {used, again("Wallet#2", store.ErrUnreadable), "", "nonce 0", 0, 1},

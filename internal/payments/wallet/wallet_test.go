@@ -74,28 +74,6 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestReasons: neither a suspicion nor another reason hides the other, whichever comes first.
-func TestReasons(t *testing.T) {
-	const ahead, newer = wallet.Suspicion + ": 5", wallet.Suspicion + ": 6"
-	var w wallet.Wallet
-	for _, test := range []struct{ reason, suspicion, other string }{
-		{"by hand", "", "by hand"}, {"stolen", "", "stolen"}, {ahead, ahead, "stolen"}, {newer, newer, "stolen"}, {"foreign", newer, "foreign"},
-	} {
-		w.Paused = w.PausedFor(test.reason)
-		if suspicion, other := w.Reasons(); suspicion != test.suspicion || other != test.other {
-			t.Errorf("paused for %q as well: %q and %q of %q", test.reason, suspicion, other, w.Paused)
-		}
-	}
-	w.Paused = ""
-	if w.Paused = w.PausedFor(ahead); w.Paused != ahead {
-		t.Errorf("paused for a suspicion alone: %q", w.Paused)
-	}
-	w.Paused = wallet.RetiredReason
-	if got := w.PausedFor(ahead); got != wallet.RetiredReason {
-		t.Errorf("retired, and paused for %q", got)
-	}
-}
-
 func TestSpendable(t *testing.T) {
 	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
 	must.OK(t, err)

@@ -51,7 +51,11 @@ func Start(t testing.TB) string {
 		}
 		return running
 	}
-	java, jars := find(t)
+	const what = "DynamoDB Local"
+	if runtime.GOOS == "linux" && runtime.GOARCH == "arm64" {
+		tooltest.Missing(t, what, "it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
+	}
+	java, jars := tooltest.Program(t, what, "java"), filepath.Dir(tooltest.Path(t, what, ".cache/dynamodb/"+jar))
 	start.Do(func() { started, failed = launch(java, jars) })
 	if failed != nil {
 		t.Fatalf("starting DynamoDB Local: %v", failed)
@@ -146,16 +150,6 @@ type process struct {
 	mark     net.PacketConn // of the port
 	printed  bytes.Buffer
 	ended    chan struct{}
-}
-
-// find returns the Java of this machine and the directory of the jars.
-func find(t testing.TB) (java, jars string) {
-	t.Helper()
-	const what = "DynamoDB Local"
-	if runtime.GOOS == "linux" && runtime.GOARCH == "arm64" {
-		tooltest.Missing(t, what, "it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
-	}
-	return tooltest.Program(t, what, "java"), filepath.Dir(tooltest.Path(t, what, ".cache/dynamodb/"+jar))
 }
 
 // run starts Java and returns when it answers. An error means it is not running.
