@@ -373,7 +373,7 @@ func (n *testNode) deploy(t testing.TB, wallets int) {
 	}
 	const gas = 10 * params.Ether // of each wallet, in wei
 	send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})
-	// The deterministic deployer comes by the transaction that its authors have signed for every chain. Its signature is
+	// The deterministic deployer comes by the transaction that its authors signed for every chain. Its signature is
 	// made up: nobody has the key of its sender (https://github.com/Arachnid/deterministic-deployment-proxy).
 	code := func() []byte { return must.Get(n.CodeAt(t.Context(), common.Address(install.Deployer()), nil))(t) }
 	if len(code()) == 0 {
