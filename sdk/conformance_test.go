@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -315,6 +316,36 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 	_ = all.Wait()
 }
 
+// agent is one of two on two machines, which want the same bills paid and name each in other words. It calls its server of
+// remit mcp until it hears of a payment. A server is killed now and then.
+func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
+	server := language{dir: t.TempDir(), env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
+	turns, kills := 0, 0
+	for bill := 0; bill < bills() && t.Context().Err() == nil; kills++ {
+		cmd := command(t, server, nil, remitPath, "mcp")
+		with, err := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil).
+			Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+		if err != nil {
+			continue
+		}
+		kill := time.AfterFunc(time.Duration(2000+draw.IntN(8000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		for err == nil && bill < bills() {
+			args := map[string]any{"intent": fmt.Sprintf(words, bill), "to": to, "amount": fmt.Sprintf("20.%06d", bill)}
+			var said *mcp.CallToolResult
+			said, err = with.CallTool(t.Context(), &mcp.CallToolParams{Name: "pay", Arguments: args})
+			if turns++; err == nil && !said.IsError {
+				bill++
+			}
+		}
+		kill.Stop()
+		_ = with.Close()
+	}
+	t.Logf("an agent has %d bills paid after %d turns and %d servers", bills(), turns, kills)
+}
+
+// bills is how many bills two agents pay.
+func bills() int { return max(10, *intents/4) }
+
 // holds is how many intents of each language the gateway holds.
 func holds() int { return max(2, *intents/20) }
 
@@ -331,9 +362,9 @@ var eurc string
 func assetOf(i int) string { return map[bool]string{true: eurc}[i%3 == 2] }
 
 // TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every
-// intent of every language is paid once, on the chain of its asset, and none is paid that was refused and settled,
-// though a network held its bytes; a proposal is paid once if it was approved, and never if its cancel was answered,
-// though a network repeated its bytes and those of a payment beside it. The chains are the judge.
+// intent of every language is paid once, on the chain of its asset, as is each bill of two agents. None is paid that was
+// refused and settled, though a network held its bytes; a proposal is paid once if it was approved, and never if its
+// cancel was answered, though a network repeated its bytes and those of a payment beside it. The chains are the judge.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	languages := built(t)
@@ -388,6 +419,16 @@ func TestConformance(t *testing.T) {
 				paid(p["amount"], assetOf(n))
 			}
 		}
+	}
+	guard, to := int32(3600), fmt.Sprintf("0x%040x", 0x5d0100)
+	key := must.Get(localtest.Join(t, merchant, "agents").CreateKey(t.Context(), remit.IssueAPIKeyRequest{RepeatGuardSeconds: &guard,
+		Scopes: []remit.Scope{remit.ScopePaymentsWrite, remit.ScopePaymentsRead}}))(t).APIKey
+	for i, words := range []string{"invoice %d", "Invoice No. %d of May"} {
+		own := rand.New(rand.NewPCG(*seed, uint64(10+i)))
+		clients.Go(func() { agent(t, words, front.URL, key, to, own) })
+	}
+	for bill := range bills() {
+		want[fmt.Sprintf("%s %d USDC", to, 20_000_000+bill)] = 1
 	}
 	done, kills := make(chan struct{}), 0
 	go func() { clients.Wait(); close(done) }()
