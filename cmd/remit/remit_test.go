@@ -108,7 +108,7 @@ func TestWrongUse(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "key"), []byte("0x"+strings.Repeat("01", 32)), 0o600))
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
-	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+	tabletest.Run(t, map[string]string{"https": "https" + m.URL[4:]}, func(t *testing.T, c tabletest.Case) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.In[0])...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_STACK="+m.URL, "REMIT_API_KEY="+m.Key)
 		var stderr bytes.Buffer
