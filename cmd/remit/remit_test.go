@@ -108,7 +108,7 @@ func TestWrongUse(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "key"), []byte("0x"+strings.Repeat("01", 32)), 0o600))
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
-	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+	tabletest.Run(t, map[string]string{"https": "https" + m.URL[4:]}, func(t *testing.T, c tabletest.Case) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.In[0])...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_STACK="+m.URL, "REMIT_API_KEY="+m.Key)
 		var stderr bytes.Buffer
@@ -238,7 +238,7 @@ func TestRecoverPage(t *testing.T) {
 		t.Errorf("the books show\n%s", books)
 	}
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
-	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up",
+	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "2 wallets, 256 nonces used up",
 		"1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)

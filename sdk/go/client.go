@@ -103,14 +103,18 @@ func (e *Refused) Error() string {
 type OutcomeUnknown struct {
 	Last  Answer // zero for none
 	Cause error  // why an answer is missing, or the end of the time
+	pays  bool
 }
 
 func (e *OutcomeUnknown) Error() string {
-	last := strings.ReplaceAll(fmt.Sprint(e.Cause), "\n", "; ")
+	text, last := "no final answer", strings.ReplaceAll(fmt.Sprint(e.Cause), "\n", "; ")
+	if e.pays {
+		text = "unknown outcome: repeat a payment with the same intent"
+	}
 	if e.Last.Status != 0 {
 		last = fmt.Sprintf("%d %.300s", e.Last.Status, e.Last.Body)
 	}
-	return fmt.Sprintf("unknown outcome: repeat a payment with the same intent (%s)", last)
+	return fmt.Sprintf("%s (%s)", text, last)
 }
 
 func (e *OutcomeUnknown) Unwrap() error { return e.Cause }
@@ -170,7 +174,7 @@ func (k *call) pause(d time.Duration) bool {
 	return k.Err() == nil
 }
 
-func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err())} }
+func (k *call) unknown() error { return &OutcomeUnknown{k.last, errors.Join(k.cause, k.Err()), k.pays} }
 
 // ask returns the answer to a request. It repeats payments and reads until an answer settles them, and other requests
 // only after an answer that nothing was started. settle judges a payment's *Refused.
@@ -248,16 +252,16 @@ func Key(intent string) (string, error) {
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
 
-// An IntentReused reports that the intent belongs to another payment, which may be made. The call pays nothing.
+// An IntentReused reports an intent of another payment, which may be made, or of an ended proposal. It pays nothing.
 type IntentReused struct {
 	Intent string
 	Asked  Batch    // of one payment after Pay
-	Stored *Payment // the other payment; nil if it is not signed yet, or no look-up found it
+	Stored *Payment // the other payment; nil for an ended proposal, before it is signed, or if no look-up found it
 }
 
 func (e *IntentReused) Error() string {
 	both, _ := json.Marshal(map[string]any{"asked": e.Asked, "stored": e.Stored}) // they were JSON
-	return fmt.Sprintf("the intent %q is that of another payment: %s", e.Intent, both)
+	return fmt.Sprintf("the intent %q has another payment or ended proposal: %s", e.Intent, both)
 }
 
 // An Option of Pay and PayMany.
@@ -408,7 +412,6 @@ func (k *call) stamp(method string) string {
 	return map[bool]string{true: fmt.Sprint(notAfter)}[k.pays && method == http.MethodPost]
 }
 
-// of returns the attempts of the call's key.
 func (k *call) of() attempts { return k.open.note(k.key, func(*attempts) {}) }
 
 // prove repeats a refused payment with a time that has passed. It settles the refusal once such a request has expired

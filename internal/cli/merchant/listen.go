@@ -57,7 +57,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintf(r.out, "Listening at %s\n", at)
 	if c.To != "" {
-		fmt.Fprintf(r.out, "Forwarding to %s\nVerify there with the secret %s\n", c.To, r.secret)
+		fmt.Fprintf(r.out, "Forwarding to %s; to verify there:\n\n  export WEBHOOK_SECRET='%s'\n", c.To, r.secret)
 	}
 	fmt.Fprintln(r.out)
 	select {
@@ -67,10 +67,12 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_, undeleted := api.DeleteWebhook(stopping, id)
+	if gone, is := errors.AsType[*remit.Refused](undeleted); is && (gone.Status == 401 || gone.Status == 404) {
+		undeleted = nil // the key or the endpoint is no more, as after a restart of the stack
+	}
 	return errors.Join(err, undeleted, server.Shutdown(stopping))
 }
 
-// register makes an endpoint for url and returns its id.
 func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *receiver) (id string, err error) {
 	if err := join(ctx, api, "remit listen"); err != nil {
 		return "", err
@@ -147,7 +149,6 @@ func (r *receiver) forward(req *http.Request, body []byte) (status int, err erro
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// print writes a line for the event, and its body with --body.
 func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

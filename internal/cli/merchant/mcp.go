@@ -27,7 +27,6 @@ type MCP struct {
 	Version   string        `kong:"-"` // of this program
 }
 
-// Limits of a tool's work and answers.
 const (
 	patience  = 50 * time.Second // of a call: clients of the protocol wait a minute
 	mostShown = 20               // payments or recipients of an answer

@@ -25,7 +25,9 @@ func connect(url, key string) *remit.Client {
 // assetsOf returns the assets of the stack, and that of a name; see assetOf.
 func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
 	all, err := connect(c.URL, c.Key).Assets(ctx)
-	if err != nil {
+	if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
+		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets: %w", err)
+	} else if err != nil {
 		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
 	}
 	one, err := assetOf(all, name)
@@ -103,18 +105,17 @@ func Plain(err error) string {
 	return plainWords.Replace(text)
 }
 
-// plainWords has Go's words for the ends of a context, and AWS's for a request without an answer.
+// plainWords has Go's words for the ends of a context, and Go's and AWS's for a request without an answer.
 var plainWords = strings.NewReplacer("interrupt signal received", "interrupted", "; context canceled", "",
 	"context canceled", "interrupted", "; context deadline exceeded", "", "context deadline exceeded",
-	"no answer in time", "https response error StatusCode: 0, RequestID: , request send failed, ", "")
+	"no answer in time", "http: server gave HTTP response to HTTPS client", "it speaks http, not https",
+	"https response error StatusCode: 0, RequestID: , request send failed, ", "")
 
-// usable reports whether a program can send requests to a URL.
 func usable(at string) bool {
 	u, err := url.Parse(at)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// The lines that are too wide for people, and the parts that such a line is broken into.
 var wide, part = regexp.MustCompile(`(?m)^.{201,}$`), regexp.MustCompile(`(.{1,195})(?: +|$)|(.{195})`)
 
 // Fold breaks the lines of a text that have more than 200 columns, at their blanks.
@@ -124,7 +125,6 @@ func Fold(text string) string {
 	})
 }
 
-// A folding writer folds each text that it is given.
 type folding struct{ io.Writer }
 
 func (f folding) Write(b []byte) (int, error) {

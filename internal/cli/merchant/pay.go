@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,8 +133,12 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("reading %s: it was not written by this command, or was changed; move it away", p.results())
 	}
 	p.goesOn, p.open = p.unfinished()
-	if err := p.look(ctx, false); err != nil {
-		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
+	err := p.look(ctx, false)
+	if held, is := errors.AsType[*remit.Refused](err); is && held.Code == "proposal_open" {
+		return fmt.Errorf("nothing was paid: this run is proposed (%s); another key approves it, or cancel it and "+
+			"name another --run", regexp.MustCompile(`prp_\w+`).Find(held.Body))
+	} else if err != nil {
+		return fmt.Errorf("nothing was paid: %w", err)
 	}
 	p.lacking = p.paidElse()
 	for _, r := range p.rows {
@@ -145,7 +150,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.write(0); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
-	err := p.payNumbered(ctx)
+	err = p.payNumbered(ctx)
 	if err == nil && p.number > 0 && !p.Batch {
 		err = p.each(ctx, "Paying", unpaidKey, p.pay)
 	}
@@ -166,7 +171,6 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	return p.ended(ctx, out)
 }
 
-// read reads the file, with the decimals of the asset.
 func (p *payout) read(ctx context.Context) error {
 	file, err := os.ReadFile(p.File)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	for _, says := range []string{`line 4 repeats line 3`, `paid before     1 row,`,
-		`2 USDC to ` + other + `, "inv-2" \(line 3\)`, `--duplicates[^\n]*$`} {
+		`2 USDC to ` + other + `, "inv-2" \(line 3\)`, `the file has 1 repeat; add --duplicates[^\n]*$`} {
 		pays(t, api, file, "--yes --wait", 1, says)
 	}
 	pays(t, api, file, "--yes --wait --duplicates", 0, "")
@@ -117,7 +117,7 @@ func TestPayAssets(t *testing.T) {
 		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
 		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
 		{plain, "--asset=dai", `asset "dai": name one of `},
-		{plain, "", `nothing was paid.* this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
+		{plain, "", `nothing was paid: this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
 		{write(t, "address,amount,currency,\n"+payee+",1,EURC,\n"), "--run=Other", `csv: ignored columns: \["currency"\]\n`},
 	} {

@@ -32,7 +32,6 @@ const batchLimit = 100
 // paidNobody are the failures of a batch that certainly moved no coin.
 var paidNobody = []string{"execution_reverted", "transfer_missing", "nonce_consumed"}
 
-// batchKey is the Idempotency-Key of a batch of the run.
 func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch", number) }
 
 // batchReference is the reference of a batch. A stored batch without one was redacted, or recovered from the chain.
@@ -55,10 +54,8 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	case inProgress(err):
 		return fmt.Errorf("batch %d of this run was begun with other rows, or in another mode; run it as it was: %w",
 			p.number, err)
-	case err != nil:
-		return fmt.Errorf("batch %d of this run: %w", p.number, err)
-	case p.Batch || p.number == 0: // nothing is sent before number 0 is stored
-		return nil
+	case err != nil || p.Batch || p.number == 0: // nothing is sent before number 0 is stored
+		return err
 	}
 	return p.each(ctx, "Looking up", unpaidKey, func(ctx context.Context, rows []*payRow) error {
 		r := rows[0]
@@ -76,7 +73,6 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	})
 }
 
-// find is look, once.
 func (p *payout) find(ctx context.Context) error {
 	free := map[content][]*payRow{}
 	for _, r := range p.rows {
@@ -111,7 +107,7 @@ func (p *payout) find(ctx context.Context) error {
 func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment, err error) {
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading what this run has paid: %w", err)
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
 			return nil, fmt.Errorf("this run pays %s (%s); give %s another --run", one.Token, one.Asset, p.coin.Token)
@@ -208,7 +204,6 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	return nil
 }
 
-// paid stores the outcome of the batch with a key in its rows.
 func (p *payout) paid(rows []*payRow, made remit.Payment, key string) {
 	for _, r := range rows {
 		p.noted(r, made)

@@ -42,7 +42,6 @@ type payRow struct {
 	problem string    // why it was refused, failed, or is not known
 }
 
-// order returns the request of the row.
 func (r *payRow) order() remit.Order {
 	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }

@@ -28,7 +28,6 @@ type tally struct {
 	first, last time.Time // of their payments
 }
 
-// of returns the tally of some rows.
 func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 	for _, r := range p.rows {
 		if !chosen(r) {
@@ -102,7 +101,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
-	fmt.Fprintf(out, "  to pay          %s in all, %s at most in one%s\n", fresh.text(p), largest, batches)
+	title := map[bool]string{false: "to pay    ", true: "to propose"}[p.Propose]
+	fmt.Fprintf(out, "  %s      %s in all, %s at most in one%s\n", title, fresh.text(p), largest, batches)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
@@ -115,8 +115,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		return nil
 	}
 	if p.Yes && len(repeats) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid, since an earlier row is repeated by %s; add --duplicates to pay also "+
-			"the repeated, or tell them apart by a reference", counted(len(repeats), "row"))
+		return fmt.Errorf("nothing was paid: the file has %s; add --duplicates to pay them too, or tell them apart "+
+			"by a reference", counted(len(repeats), "repeat"))
 	}
 	return p.consent(ctx, out, len(repeats))
 }
@@ -157,7 +157,7 @@ func (p *payout) consent(ctx context.Context, out io.Writer, repeats int) error 
 	}
 	question := "Pay them? [y/N] "
 	if repeats > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, also %s that an earlier one has already? [y/N] ", counted(repeats, "row"))
+		question = fmt.Sprintf("Pay them, %s included? [y/N] ", counted(repeats, "repeat"))
 	}
 	fmt.Fprint(out, question)
 	typed := make(chan string, 1)

@@ -20,7 +20,9 @@ func (p *payout) propose(ctx context.Context) error {
 	case len(paid) > 0 && !p.Batch:
 		return errors.New("nothing was proposed: this run has paid rows, or was released; name another one (--run)")
 	case err != nil && (!is || open.Code != "proposal_open"):
-		return fmt.Errorf("nothing was proposed, since what was paid before is not known: %w", err)
+		return fmt.Errorf("nothing was proposed: %w", err)
+	case is:
+		fmt.Fprintln(p.out, "This run was proposed before; no row is proposed twice.")
 	}
 	first, size := p.rows[0], map[bool]int{true: batchLimit, false: 1}[p.Batch]
 	if !p.Batch {
@@ -63,7 +65,6 @@ func (p *payout) propose(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// proposal returns the proposal of rows, and its key.
 func (p *payout) proposal(number int, rows []*payRow, first *payRow) (key string, asked remit.CreateProposalRequest) {
 	asked.NotBefore, asked.Asset = p.NotBefore, p.coin.Asset
 	if p.Batch {

@@ -64,7 +64,7 @@ func TestProposeAFile(t *testing.T) {
 	if n := len(open()); n != 2 {
 		t.Fatalf("%d proposals of 2 rows", n)
 	}
-	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, "")
+	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+\); another`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
 	second := &remit.Client{URL: api.URL, Key: made.APIKey}
 	for _, p := range open() {
@@ -75,7 +75,7 @@ func TestProposeAFile(t *testing.T) {
 			}
 			continue
 		}
-		pays(t, api, write(t, header+a+b), "--yes --run=r", 1, "")
+		pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `this run is proposed \(prp_`)
 		var err error
 		for range 100 { // until a run has compared the wallet that paid a: 409 proposal_in_progress
 			if _, err = api.Cancel(t.Context(), p.ID); err == nil {
@@ -95,7 +95,7 @@ func TestProposeAFile(t *testing.T) {
 		t.Errorf("%d are paid", paid)
 	}
 	proposals := open()
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "go on as it was begun")
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "(?s)to propose.*proposed before.*was begun")
 	if len(open()) != len(proposals) {
 		t.Error("its rows were proposed one by one")
 	}

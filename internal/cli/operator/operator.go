@@ -82,6 +82,7 @@ func Serve(address string, stack deployed.Local) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("taking operators' commands: %w", err)
 	}
+	stack.URL = "http://" + address
 	server := &http.Server{Handler: Handler(&stack), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // until Close
 	return server, nil

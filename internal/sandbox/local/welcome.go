@@ -23,10 +23,11 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 		fmt.Fprintf(&b, "  page       %s/  watch payments, break things, see the chain's own count\n", s.url)
 	}
 	fmt.Fprintf(&b, "  API        %[1]s\n  explorer   %[1]s/docs\n  sandbox    %[1]s/sandbox\n", s.url)
+	variable := map[bool]string{true: "REMIT_CHAIN="}[s.rails[0].embedded != nil] // which remit chain fund reads
 	if facts, err := s.facts(ctx); err == nil {
 		for _, a := range facts.Assets {
-			fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", a.RPCURL,
-				a.ChainID, s.BlockTime, s.ConfirmationRule)
+			fmt.Fprintf(&b, "  chain      %s%s (chain id %d, a block every %s, final after %s)\n", variable,
+				a.RPCURL, a.ChainID, s.BlockTime, s.ConfirmationRule)
 			fmt.Fprintf(&b, "  token      %s %s\n  wallets    %d\n", a.Token.Symbol, a.Token.Address, len(a.Wallets))
 		}
 	}
@@ -61,9 +62,8 @@ func (s *process) curls() string {
 `, s.url, sample, key)
 }
 
-// ReadyKey is the key of the merchant "Sandbox", which README and the welcome print. It may do everything that a
-// merchant's first key may, with test money of one process, and everybody knows it. So only a stack with public key
-// creation takes it, on the embedded chain, with tables in memory.
+// ReadyKey is the key of the merchant "Sandbox", which README and the welcome print: everybody knows it. It may do all
+// that a first key may, and only a stack with public keys, the embedded chain and tables in memory takes it.
 const ReadyKey = "remit_test_SandboxKey00_ReadyMadeForTheSandbox0000000000000000000003rK7qu"
 
 // readyKey returns ReadyKey, or "" where the stack does not take it.

@@ -74,22 +74,23 @@ class Refused(_Error):
 
 
 class IntentReused(_Error):
-    """The intent belongs to another payment. The call pays nothing, the other payment may be made.
+    """The intent belongs to another payment, which may be made, or to a proposal that has ended. The call pays nothing.
 
-    stored is the other payment; None if it is not signed yet, or no look-up found it.
+    stored is the other payment; None for an ended proposal, before it is signed, or if no look-up found it.
     """
 
     def __init__(self, intent: str, asked: Batch, stored: Payment | None = None) -> None:
-        super().__init__(f"the intent {intent!r} is that of another payment: asked {asked}, stored {stored}")
+        super().__init__(f"the intent {intent!r} has another payment or ended proposal: asked {asked}, stored {stored}")
         self.intent, self.asked, self.stored = intent, asked, stored
 
 
 class OutcomeUnknown(_Error):
     """No answer settled the call: it may be carried out, even later. Repeat a payment with the same intent only."""
 
-    def __init__(self, last: Answer | None, cause: Exception | None) -> None:
-        reason = f"{last.status} {last.body[:300]!r}" if last else cause or "the deadline passed"
-        super().__init__(f"unknown outcome: repeat a payment with the same intent ({reason})")
+    def __init__(self, last: Answer | None, cause: Exception | None, pays: bool = True) -> None:
+        reason = f"{last.status} {last.body[:300].decode(errors='replace')}" if last else cause or "the deadline passed"
+        text = "unknown outcome: repeat a payment with the same intent" if pays else "no final answer"
+        super().__init__(f"{text} ({reason})")
         self.last, self.__cause__ = last, cause
 
 
@@ -271,11 +272,12 @@ class _Call:
             if refusal and not late and not doubt:
                 raise refusal
             if lost and not self.pays and (method != "GET" or self.status == 409) or not await self.pause():
-                raise OutcomeUnknown(self.last, self.cause)
+                raise OutcomeUnknown(self.last, self.cause, self.pays)
 
     async def prove(self, refusal: Refused, post: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal: a settled one
-        once such a request expired that began after a Date later than each Remit-Not-After of the intent and the grace."""
+        """Repeats a refused payment with a time that has passed, and returns it if it is paid, else a refusal: settled
+        once such a request expired that began after a Date later than each Remit-Not-After of the intent and the grace.
+        """
         self.past, seen, memory = True, 0.0, self.over._memory
         while True:
             self.tries, self.until = 0, max(self.until, memory.note(self.key).until)
@@ -412,7 +414,7 @@ class _Base(Generic[_P]):
         while (found := await call.ask("tx_hash", "GET", "/transaction/" + urllib.parse.quote(tx_hash, safe="")))["status"] == "pending":
             call.tries = 0
             if not await call.pause(1.0):
-                raise OutcomeUnknown(call.last, call.cause)
+                raise OutcomeUnknown(call.last, call.cause, False)
         return found
 
     def _request(self, wanted: str, method: str, path: str, body: Any = None) -> Any:

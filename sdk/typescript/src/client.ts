@@ -69,25 +69,26 @@ export class Refused extends Error {
   }
 }
 
-/** The intent belongs to another payment. The call pays nothing, the other payment may be made. */
+/** The intent belongs to another payment, which may be made, or to a proposal that has ended. The call pays nothing. */
 export class IntentReused extends Error {
   override name = "IntentReused";
   constructor(
     readonly intent: string,
     /** Of one payment after pay. */
     readonly asked: Batch,
-    /** The other payment; absent if it is not signed yet, or no look-up found it. */
+    /** The other payment; absent for an ended proposal, before it is signed, or if no look-up found it. */
     readonly stored?: Payment,
   ) {
-    super(`the intent ${JSON.stringify(intent)} is that of another payment: ${write({ asked, stored })}`);
+    super(`the intent ${JSON.stringify(intent)} has another payment or ended proposal: ${write({ asked, stored })}`);
   }
 }
 
 /** No answer settled the call: it may be carried out, even later. Repeat a payment with the same intent only. */
 export class OutcomeUnknown extends Error {
   override name = "OutcomeUnknown";
-  constructor(readonly last: Answer | undefined, cause: unknown = "the deadline passed") {
-    super(`unknown outcome: repeat a payment with the same intent (${last ? `${last.status} ${last.text.slice(0, 300)}` : cause})`, { cause });
+  constructor(readonly last: Answer | undefined, cause: unknown = "the deadline passed", pays = true) {
+    const text = pays ? "unknown outcome: repeat a payment with the same intent" : "no final answer";
+    super(`${text} (${last ? `${last.status} ${last.text.slice(0, 300)}` : cause})`, { cause });
   }
 }
 
@@ -240,7 +241,7 @@ class Call {
       const stored = path === "/proposals" && last > -Infinity && refusal?.code !== "idempotency_key_reused"; // perhaps, by a lost one
       const doubt = stored && ([401, 403, 413].includes(status) || this.over.now() - last < lifetime);
       if (refusal && !late && !doubt) throw refusal;
-      if ((lost && !this.pays && (method !== "GET" || status === 409)) || !(await this.pause(0))) throw new OutcomeUnknown(this.last, this.cause);
+      if ((lost && !this.pays && (method !== "GET" || status === 409)) || !(await this.pause(0))) throw new OutcomeUnknown(this.last, this.cause, this.pays);
     }
   }
 
@@ -376,7 +377,7 @@ export class Client extends Endpoints {
       const p: Payment = await call.ask("tx_hash", "GET", "/transaction/" + encodeURIComponent(hash));
       if (p.status !== "pending") return p;
       call.tries = 0;
-      if (!(await call.pause(1000))) throw new OutcomeUnknown(call.last, call.cause);
+      if (!(await call.pause(1000))) throw new OutcomeUnknown(call.last, call.cause, false);
     }
   }
 

@@ -119,6 +119,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 	case len(t.Table) > 0:
 		return nil, errors.New("--table is for a stack on AWS; remove it")
 	}
+	t.Stack = cmp.Or(local.URL, t.Stack)
 	return &Deployment{Target: t, Tables: local.Tables, Platform: here{local}, Mode: string(apikey.Test), KeyCache: "0",
 		Out: out, Transport: local.Transport}, nil
 }

@@ -14,6 +14,7 @@ import (
 // Local is the parts of a stack that this process runs with its data in memory.
 type Local struct {
 	Tables
+	URL    string                              // of its API
 	Keyed  func() map[token.Address]token.Coin // the wallets that have a key in this process, with their rails
 	Key    func(token.Address) keyring.Read
 	PutKey func(keyring.Key, token.Coin)
