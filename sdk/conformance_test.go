@@ -268,7 +268,7 @@ func settles(t *testing.T, l language, url, key, to string) {
 	_ = all.Wait()
 }
 
-// proposals is how many intents of each language are proposed.
+// proposals is how many intents of each language are proposed, and how many bills two agents pay.
 func proposals() int { return max(3, *intents/4) }
 
 func proposed(l language, i int) string { return fmt.Sprint("proposed-", l.name, "-", i) }
@@ -321,7 +321,7 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
 	server := language{dir: t.TempDir(), env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
 	turns, kills := 0, 0
-	for bill := 0; bill < bills() && t.Context().Err() == nil; kills++ {
+	for bill := 0; bill < proposals() && t.Context().Err() == nil; kills++ {
 		cmd := command(t, server, nil, remitPath, "mcp")
 		with, err := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil).
 			Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
@@ -329,7 +329,7 @@ func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
 			continue
 		}
 		kill := time.AfterFunc(time.Duration(2000+draw.IntN(8000))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		for err == nil && bill < bills() {
+		for err == nil && bill < proposals() {
 			args := map[string]any{"intent": fmt.Sprintf(words, bill), "to": to, "amount": fmt.Sprintf("20.%06d", bill)}
 			var said *mcp.CallToolResult
 			said, err = with.CallTool(t.Context(), &mcp.CallToolParams{Name: "pay", Arguments: args})
@@ -340,11 +340,8 @@ func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
 		kill.Stop()
 		_ = with.Close()
 	}
-	t.Logf("an agent has %d bills paid after %d turns and %d servers", bills(), turns, kills)
+	t.Logf("an agent has %d bills paid after %d turns and %d servers", proposals(), turns, kills)
 }
-
-// bills is how many bills two agents pay.
-func bills() int { return max(10, *intents/4) }
 
 // holds is how many intents of each language the gateway holds.
 func holds() int { return max(2, *intents/20) }
@@ -427,7 +424,7 @@ func TestConformance(t *testing.T) {
 		own := rand.New(rand.NewPCG(*seed, uint64(10+i)))
 		clients.Go(func() { agent(t, words, front.URL, key, to, own) })
 	}
-	for bill := range bills() {
+	for bill := range proposals() {
 		want[fmt.Sprintf("%s %d USDC", to, 20_000_000+bill)] = 1
 	}
 	done, kills := make(chan struct{}), 0

@@ -147,7 +147,7 @@ func TestTheBuildHasTheStagesParameters(t *testing.T) {
 	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	for name, text := range map[string]string{
 		"samconfig.toml": string(files(t)["samconfig.toml"]), "tools/install": "#!/bin/sh",
-		"tools/samconfig": string(files(t)["tools/samconfig"]),
+		"tools/samconfig":     string(files(t)["tools/samconfig"]),
 		".cache/venv/bin/sam": "#!/bin/sh\necho \"$@\"", ".cache/venv/bin/python": "#!/bin/sh\nexec " + python + " \"$@\"",
 	} {
 		must.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
