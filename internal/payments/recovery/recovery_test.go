@@ -192,8 +192,7 @@ func second(t *testing.T, r *recovery.Recovery, is forgetful) {
 	r.Nodes = chain.Nodes{nodes[0], is, nodes[2]}
 }
 
-// TestOneNodeHidesBlocks: a node calls an old block final, and counts the transactions of the newest one there. The
-// recovery reads the blocks that the other calls final.
+// TestOneNodeHidesBlocks: a node calls an old block final, with the newest one's count. The others' blocks are read.
 func TestOneNodeHidesBlocks(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	for range 4 {

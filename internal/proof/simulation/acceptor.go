@@ -449,7 +449,9 @@ func (a *acceptor) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 
 func (a *acceptor) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	w, err := a.Store.Wallet(ctx, tx.ID)
-	if r, held := w.Reservations[id]; err != nil || !held || r.Nonce != tx.Nonce {
+	_, gone := a.Store.PendingTx(ctx, tx.ID, tx.Nonce) // dropped by a recovery, if a torn copy has it alone
+	dropped := gone != nil && w.Suspect() && a.cluster.at(tx.ChainID).oracle.Torn
+	if r, held := w.Reservations[id]; err != nil || !held || r.Nonce != tx.Nonce || dropped {
 		return a.Store.Release(ctx, id, tx)
 	}
 	return a.take(ctx, model.Release, id, spot{tx.ID, tx.Nonce}, "", 0, false, func() error { return a.Store.Release(ctx, id, tx) })
@@ -488,9 +490,8 @@ func (a *acceptor) Finish(ctx context.Context, p payment.Payment) error {
 
 func (a *acceptor) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	tx, _ := a.Store.PendingTx(ctx, id, nonce) // zero: none
-	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, func() error {
-		return a.Store.DeletePendingTx(ctx, id, nonce)
-	})
+	drop := func() error { return a.Store.DeletePendingTx(ctx, id, nonce) }
+	return a.take(ctx, model.Delete, tx.Payment, spot{id, nonce}, "", 0, false, drop)
 }
 
 // Claim shows the oracle the progress that it stores.
