@@ -97,7 +97,7 @@ func (p *payout) earlier() [][]string {
 func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	info, err := os.Stat(p.results())
 	for _, was := range p.earlier() {
-		goesOn = goesOn || slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
+		goesOn = goesOn || was[0] != "none" && slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
 		if err == nil && (was[1] == "" || was[1] == unknown) {
 			open = info.ModTime().Add(lifetime)
 		}

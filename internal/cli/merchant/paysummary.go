@@ -115,8 +115,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		return nil
 	}
 	if p.Yes && len(repeats) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: the file has %s; add --duplicates to pay them too, or tell them apart "+
-			"by a reference", counted(len(repeats), "repeat"))
+		return fmt.Errorf("nothing was paid: the file has %s; add --duplicates to pay them too, tell them apart by a "+
+			"reference, or name another --run", counted(len(repeats), "repeat"))
 	}
 	return p.consent(ctx, out, len(repeats))
 }

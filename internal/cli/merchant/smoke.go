@@ -162,7 +162,7 @@ func (s *smoke) again(ctx context.Context) (string, error) {
 func (s *smoke) confirmed(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
 	defer cancel()
-	p, err := s.api.Wait(ctx, s.hash)
+	p, err := (&remit.Client{URL: s.api.URL, Key: s.api.Key}).Wait(ctx, s.hash) // which repeats a lost request
 	switch p.Status {
 	case remit.PaymentStatusConfirmed:
 		return fmt.Sprintf("in block %d", *p.BlockNumber), nil
