@@ -22,7 +22,7 @@ func (p *payout) propose(ctx context.Context) error {
 	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed: %w", err)
 	case is:
-		fmt.Fprintln(p.out, "This run was proposed before; no row is proposed twice.")
+		fmt.Fprintln(p.out, "This run was proposed before. A row with another reference than then is proposed again.")
 	}
 	first, size := p.rows[0], map[bool]int{true: batchLimit, false: 1}[p.Batch]
 	if !p.Batch {
