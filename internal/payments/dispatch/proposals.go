@@ -225,7 +225,7 @@ func (s *Proposals) change(ctx context.Context, o webhook.Owner, id string, do f
 		if err != nil {
 			return p, err
 		}
-		p = s.publish(ctx, p) // with the data that it may have been published with
+		p = s.publish(ctx, p) // first: an event that is published again has the same data then
 		to, err := do(p)
 		if err == nil && to.Version == p.Version {
 			return p, nil
