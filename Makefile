@@ -71,7 +71,7 @@ test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=.
 TEST_TOOLS := race dynamodb aws iam webhooks browser sdk examples generators
 
 .PHONY: test-all
-test-all: ## The tests that need tools, and packages with goroutines, with the race detector (CI=true leaves none out)
+test-all: ## The tests that need tools, and packages that share memory, with the race detector (CI=true leaves none out)
 	@$(if $(filter ./...,$(PKG)),$(SHELL) tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
 	@no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
 	  $(call verdict,-all $$([ -n "$$NO_RACE" ] || echo -race))

@@ -1,7 +1,7 @@
 // Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
 // the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
-// Go. With -all, only packages run that have such tests or goroutines (package list), and -race is
-// for those whose own process a test races in: the others start at once, beside their compilation.
+// Go. With -all, only packages run that have such tests, and with -race those that share memory (list) run
+// once more, at a lower priority.
 //
 // A skipped test fails the run, since a test that did not run proves nothing, and so does a run
 // without tests. Two skips are allowed. The message of one begins with "operating system: " and names
@@ -44,45 +44,39 @@ func run(args []string) error {
 		return errors.New("name the packages after --")
 	}
 	flags, patterns := args[:split], args[split+1:]
-	packages, err := list(patterns, all)
+	packages, shared, err := list(patterns, all)
 	if err != nil {
 		return fmt.Errorf("listing the packages: %w", err)
 	}
-	if len(packages) == 0 {
-		return fmt.Errorf("no package has tests in %v", patterns)
+	if !slices.Contains(flags, "-race") {
+		shared = nil
 	}
-	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages))
+	if len(packages)+len(shared) == 0 {
+		return fmt.Errorf("no package has such tests in %v", patterns)
+	}
+	fmt.Printf("Compiling the tests of %d packages, and running each when it is compiled.\n", len(packages)+len(shared))
 	t := newTally(os.Stdout)
 	ended := make(chan struct{})
 	defer close(ended)
-	go t.report(len(packages), ended)
-	race := slices.Index(flags, "-race")
-	if race < 0 {
-		err = t.test(all, nil, flags, packages)
-	} else {
-		raced := slices.DeleteFunc(slices.Clone(packages), drives)
-		others := slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })
-		beside := make(chan error, 1)
-		skip := "-skip=^(" + strings.Join(unraced, "|") + ")$"
-		go func() {
-			beside <- t.test(all, []string{"nice", "env", "CGO_ENABLED=1"}, append([]string{skip}, flags...), raced)
-		}()
-		err = t.test(all, nil, slices.Delete(slices.Clone(flags), race, race+1), others)
-		err = cmp.Or(err, <-beside)
+	go t.report(len(packages)+len(shared), ended)
+	beside := make(chan error, 1)
+	raced := append([]string{"-skip=^(" + strings.Join(slices.Concat(once, unraced), "|") + ")$"}, flags...)
+	go func() { beside <- t.test(all, []string{"nice", "env", "CGO_ENABLED=1"}, raced, shared) }()
+	if all {
+		flags = append([]string{"-skip=^(" + strings.Join(once, "|") + ")$"}, flags...)
 	}
+	err = t.test(all, nil, slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" }), packages)
+	err = cmp.Or(err, <-beside)
 	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err) // err: a failure that no event shows
 }
 
-// drives reports whether a package's tests do no more than drive other processes, of which the race
-// detector sees nothing. They take longest.
-func drives(pkg string) bool {
-	return slices.Contains([]string{"e2e", "e2e/browser", "sdk"}, short(pkg))
-}
+// once are long tests of `make test` that -all does not repeat: they drive other processes, or repeat at length
+// the work of shorter tests of their packages.
+var once = []string{"TestEveryFault",
+	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestReplay"}
 
-// unraced are long tests of `make test` that drive other processes, or repeat at length the work of shorter
-// tests of their packages.
-var unraced = []string{"TestEveryFault",
-	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage"}
+// unraced are tests that drive a database for minutes, which the race detector makes ten times slower.
+var unraced = []string{"TestAlike", "TestDamagedItemsAreNamed", "TestFull"}
 
 // test runs the tests of packages and counts them.
 func (t *tally) test(all bool, prefix, flags, packages []string) error {
@@ -105,14 +99,14 @@ func (t *tally) test(all bool, prefix, flags, packages []string) error {
 	return cmp.Or(t.read(events), tests.Wait())
 }
 
-// list returns the packages that have tests. With some, only those whose tests may ask tooltest or that
-// import sync, sync/atomic or httptest: these run once more with the race detector.
-func list(patterns []string, some bool) (packages []string, err error) {
+// list returns the packages that have tests, or with some only those whose tests may ask tooltest. Of all that have
+// tests, shared are those that share memory: they import sync, sync/atomic or errgroup, beside their tests.
+func list(patterns []string, some bool) (packages, shared []string, err error) {
 	const format = "{{.ImportPath}}\t{{.ForTest}}\t{{range .Imports}}={{.}} {{end}}{{range .Deps}}{{.}} {{end}}"
 	cmd := exec.Command("go", append([]string{"list", "-test", "-f", format}, patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	chosen := map[string]bool{}
+	asks, shares := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.SplitN(line, "\t", 3)
 		name := cmp.Or(fields[1], fields[0])
@@ -120,11 +114,13 @@ func list(patterns []string, some bool) (packages []string, err error) {
 			packages = append(packages, strings.TrimSuffix(fields[0], ".test"))
 			continue
 		}
-		for _, mark := range []string{"=sync ", "=sync/atomic ", "=net/http/httptest ", "/proof/tooltest "} {
-			chosen[name] = chosen[name] || strings.Contains(fields[2], mark)
+		asks[name] = asks[name] || strings.Contains(fields[2], "/proof/tooltest ")
+		for _, mark := range []string{"=sync ", "=sync/atomic ", "=golang.org/x/sync/errgroup "} {
+			shares[name] = shares[name] || fields[1] == "" && strings.Contains(fields[2], mark)
 		}
 	}
-	return slices.DeleteFunc(packages, func(p string) bool { return some && !chosen[p] }), err
+	shared = slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return !shares[p] })
+	return slices.DeleteFunc(packages, func(p string) bool { return some && !asks[p] }), shared, err
 }
 
 // An event is a line of `go test -json`. The message of a skip is output of its test.
@@ -273,7 +269,7 @@ func (t *tally) end(all bool, noRace string) error {
 	}
 	switch {
 	case !all && count > 0:
-		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages with goroutines with the race "+
+		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages that share memory with the race "+
 			"detector. It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
 	case noRace != "":
 		fmt.Fprintln(t, "left out: the race detector, which needs", noRace)

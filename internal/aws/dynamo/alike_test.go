@@ -26,7 +26,7 @@ import (
 // operations are the same each time.
 func TestAlike(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks").Value; checks.String() == "100" {
-		must.OK(t, errors.Join(checks.Set("25"), flag.Set("rapid.seed", "1")))
+		must.OK(t, errors.Join(checks.Set("10"), flag.Set("rapid.seed", "1")))
 	}
 	storetest.Alike(t, pairs(t))
 }
