@@ -1,7 +1,7 @@
 // Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
 // the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
 // Go. With -all, only packages run that have such tests, and with -race those that share memory (list) run
-// once more, at a lower priority.
+// once more. All but the longest yield to them.
 //
 // A skipped test fails the run, since a test that did not run proves nothing, and so does a run
 // without tests. Two skips are allowed. The message of one begins with "operating system: " and names
@@ -59,36 +59,47 @@ func run(args []string) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go t.report(len(packages)+len(shared), ended)
-	beside := make(chan error, 1)
-	raced := append([]string{"-skip=^(" + strings.Join(slices.Concat(once, unraced), "|") + ")$"}, flags...)
-	go func() { beside <- t.test(all, []string{"nice", "env", "CGO_ENABLED=1"}, raced, shared) }()
-	if all {
-		flags = append([]string{"-skip=^(" + strings.Join(once, "|") + ")$"}, flags...)
+	plain := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
+	if !all {
+		err = t.test(nil, []string{"REMIT_TEST_TOOLS=none"}, plain, packages)
+		return cmp.Or(t.end(all, ""), err) // err: a failure that no event shows
 	}
-	err = t.test(all, nil, slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" }), packages)
+	skip := func(tests []string) []string { return []string{"-skip=^(" + strings.Join(tests, "|") + ")$"} }
+	plain = append(skip(once), plain...)
+	rest := slices.DeleteFunc(slices.Clone(packages), drives)
+	beside := make(chan error, 1)
+	go func() {
+		nice := []string{"nice"}
+		err := t.test(nice, []string{"CGO_ENABLED=1"}, append(skip(slices.Concat(once, unraced)), flags...), shared)
+		beside <- cmp.Or(err, t.test(nice, nil, plain, rest))
+	}()
+	err = t.test(nil, nil, plain, slices.DeleteFunc(packages, func(p string) bool { return !drives(p) }))
 	err = cmp.Or(err, <-beside)
-	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err) // err: a failure that no event shows
+	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err)
 }
 
 // once are long tests of `make test` that -all does not repeat: they drive other processes, or repeat at length
 // the work of shorter tests of their packages.
-var once = []string{"TestEveryFault",
+var once = []string{"TestCostOfSettling", "TestEveryFault",
 	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestReplay"}
 
 // unraced are tests that drive a database for minutes, which the race detector makes ten times slower.
-var unraced = []string{"TestAlike", "TestDamagedItemsAreNamed", "TestFull"}
+var unraced = []string{"TestAlike", "TestDamagedItemsAreNamed", "TestFull", "TestPagesHaveABudget"}
 
-// test runs the tests of packages and counts them.
-func (t *tally) test(all bool, prefix, flags, packages []string) error {
+// drives reports whether a package's tests do no more than drive other processes. They take longest.
+func drives(pkg string) bool {
+	return slices.Contains([]string{"e2e", "e2e/browser", "sdk"}, short(pkg))
+}
+
+// test runs the tests of packages behind prefix, with more variables, and counts them.
+func (t *tally) test(prefix, env, flags, packages []string) error {
 	if len(packages) == 0 {
 		return nil
 	}
 	words := slices.Concat(prefix, []string{"go", "test", "-json"}, flags, packages)
 	tests := exec.Command(words[0], words[1:]...)
 	tests.Stderr = os.Stderr
-	if !all {
-		tests.Env = append(os.Environ(), "REMIT_TEST_TOOLS=none")
-	}
+	tests.Env = append(os.Environ(), env...)
 	events, err := tests.StdoutPipe()
 	if err == nil {
 		err = tests.Start()
