@@ -154,7 +154,7 @@ sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test 
 	go run ./tools/mutate rules $(ARGS)
 
 .PHONY: mutants
-mutants: ## Every small mistake in the code that moves money or sends webhooks must fail a test, or be in tools/mutate/survivors.txt (ARGS='-only payments/dispatch/pool.go')
+mutants: ## Every small mistake in the code that moves money or sends webhooks must fail a test, or be in tools/mutate/survivors.txt (ARGS='-only payments/wallet/pool.go')
 	go run ./tools/mutate mutants $(ARGS)
 
 .PHONY: alike

@@ -74,7 +74,7 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 	}
 	calls := regexp.MustCompile(`&(\w+)\.(\w+)Input\{`)
 	for path, text := range files(t) {
-		if path != "internal/cli/operator/check/before.go" {
+		if path != "internal/cli/operator/check/preflight.go" {
 			continue
 		}
 		for _, call := range calls.FindAllStringSubmatch(string(text), -1) {

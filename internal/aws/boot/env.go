@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/remit-payouts/remit/internal/deployment/chains"
 )
 
 // Env is the environment that a function starts in. Reading a variable that is missing or malformed records that and
@@ -63,4 +65,12 @@ func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
 		return zero
 	}
 	return v
+}
+
+// Closed keeps a function from starting on a stack with real money that is in test mode or unwatched, also where the
+// template's Rules were not asked: it records what chains.Deployment calls open, next to missing variables.
+func Closed(env *Env) chains.Deployment {
+	d := chains.Deployment{Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), AlarmTopic: env.Optional("ALARM_TOPIC_ARN", "")}
+	env.errs = append(env.errs, d.Open()...)
+	return d
 }

@@ -16,10 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// spendKept is the time from a day's first charge to the removal of its item:
-// every clock has left the day by then, and an operator had time to look.
-const spendKept = 72 * time.Hour
-
 // Charge implements store.DailyLimits with one conditional update of one item. The item holds the sums of the merchant
 // and of each of its keys for a day, so that a charge counts under both limits or under neither. The first charge makes
 // it. It keeps the sum, so that a limit changed during the day counts at once. A set names the keys that it counts, and

@@ -51,10 +51,6 @@ func encodeDelivery(d webhook.Delivery) attributes {
 	return encode(it)
 }
 
-// expiry returns the time in epoch seconds at which DynamoDB removes an item that began or ended at
-// a time. It may be two days late; until then the item is read.
-func expiry(from time.Time) int64 { return from.Add(webhook.KeptFor).Unix() }
-
 // deliveryShards is the number of partitions that parked deliveries are spread over in the due index. Each takes
 // 1,000 writes a second; reading each once a minute costs half a read unit a minute.
 const deliveryShards = 4

@@ -9,9 +9,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// placesKept is how long the item of a merchant stays after its last place was taken.
-const placesKept = 24 * time.Hour
-
 // Take implements store.Places. The places of a merchant are a set of strings in one item,
 // each with the moment of its end in front. One that has ended is removed when there is no
 // room, so that a place costs one write to take and one to leave.

@@ -36,12 +36,6 @@ type Call struct {
 	Screening
 }
 
-// maxGas is the most gas of one transaction (EIP-7825, in force since the fork Osaka).
-const maxGas = 1 << 24
-
-// Fits reports whether a transaction may have the gas limit of an estimate, in blocks of blockGas.
-func Fits(estimate, blockGas uint64) bool { return GasLimit(estimate) <= min(blockGas, maxGas) }
-
 // A Screening queries a list contract for recipients: isSanctioned(address), as Chainalysis deploys
 // it on many chains. The zero Screening queries nothing.
 type Screening struct {

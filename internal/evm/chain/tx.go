@@ -103,14 +103,6 @@ func ParseTransfer(data []byte) (t Transfer, rest []byte, ok bool) {
 	return t, data[size:], err == nil && bytes.Equal(data[:size], TransferData(t.To, amount))
 }
 
-// GasLimit returns the gas limit of a transaction with the given estimate: a fifth more, since the
-// price of its data on L1 can rise before it is mined.
-func GasLimit(estimate uint64) uint64 { return estimate + estimate/5 }
-
-// NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any transaction (Ethereum
-// yellow paper, appendix G, G_transaction).
-const NoopGas = 21_000
-
 // Noop is the package's Noop with the nodes' estimate as its gas limit: Arbitrum charges more than
 // NoopGas (OffchainLabs/nitro, GasChargingHook). It has NoopGas if no node gives an estimate.
 func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, fees Fees) Tx {

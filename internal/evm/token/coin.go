@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+// A Token is a stablecoin on one chain; on another it can have other decimals: USDC 6 on Ethereum, 18 on BNB Chain.
+type Token struct {
+	Symbol   string  // "USDC"
+	Decimals int     // digits after the decimal point, 0 to 36
+	Contract Address // the ERC-20 contract
+}
+
 // A Coin is a token's contract on a chain. The zero Coin is none.
 type Coin struct {
 	ChainID  uint64

@@ -8,13 +8,6 @@ import (
 	"time"
 )
 
-// recordTimeout bounds the write of an attempt, which has this time even when the job's own is over; recordTries
-// bounds how often a success is recorded after the attempts that other jobs have just recorded.
-const (
-	recordTimeout = 5 * time.Second
-	recordTries   = 4
-)
-
 // ends are the numbers of deliveries that became final.
 var ends = map[DeliveryStatus]string{Delivered: "WebhooksDelivered", Exhausted: "WebhooksExhausted", Cancelled: "WebhooksCancelled"}
 

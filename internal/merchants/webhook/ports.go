@@ -10,7 +10,7 @@ import (
 
 // Every write of a store is all or nothing, is durable when it returned nil, and may have been applied although it
 // returned an error. Every read sees all writes that were answered before it began, except where its comment states
-// otherwise. A write beyond the bounds of bounds.go is ErrTooLarge and changes nothing.
+// otherwise. A write beyond the bounds of sizelimits.go is ErrTooLarge and changes nothing.
 
 // An EndpointStore keeps endpoints.
 type EndpointStore interface {

@@ -71,25 +71,31 @@ var (
 	ErrCommit = errors.New("commit failed")
 )
 
-// MaxNotAfter is the most that a request's NotAfter may be ahead.
-const MaxNotAfter = 300 * time.Second
+// A Store is the part of store.Store that a Dispatcher uses, with its contract.
+type Store interface {
+	store.Nonces
+	store.DailyLimits
+	store.Proposals
+	Rules(ctx context.Context) (store.Rules, error)
 
-const (
-	// reserve is the least time that a function must have left to take a reservation: three slow
-	// store writes and a slow broadcast.
-	reserve = 6 * time.Second
-	// budget is how long the steps from the reservation to the answer may take, on a context that
-	// the caller's deadline does not cancel.
-	budget = 20 * time.Second
-	// broadcastBudget is how long an answer waits for nodes. The bytes are stored by then, and
-	// check-receipts sends them again.
-	broadcastBudget = 4 * time.Second
-	// handlerLife is longer than a handler lives: no other handler is making a payment that old.
-	handlerLife = 35 * time.Second
-	// duplicateWait is how long a request waits before it reads a payment again that another
-	// request may be making: most are committed by then.
-	duplicateWait = 300 * time.Millisecond
-)
+	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
+	CreateGuarded(ctx context.Context, p payment.Payment, g store.Guard) (stored payment.Payment, created bool, err error)
+	Guard(ctx context.Context, id string) (store.Guard, error)
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	Reassign(ctx context.Context, p payment.Payment, old string) error
+	Discard(ctx context.Context, p payment.Payment) error
+	Adopt(ctx context.Context, p payment.Payment) error
+	Commit(ctx context.Context, p payment.Payment) error
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
+
+	Open(ctx context.Context, w wallet.Wallet, of token.Address) error
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
+	Wallets(ctx context.Context, rail token.Coin) (wallet.Registry, error)
+	Compared(ctx context.Context, rail token.Coin) (store.Comparison, error)
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}
 
 // A Hinter starts a check-receipts run soon. A lost hint costs at most the minute until the next one.
 type Hinter interface {
@@ -220,10 +226,6 @@ func (d sending) barred(r payment.Request, approved bool, unready error) error {
 		return ErrAssetClosed
 	}
 	return cmp.Or(unready, d.refused)
-}
-
-func (d sending) expired() bool {
-	return !d.notAfter.IsZero() && d.Now().Unix() > d.notAfter.Unix() || !d.ends.IsZero() && !d.Now().Before(d.ends)
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {

@@ -235,56 +235,6 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	return true, p.Store.Advance(ctx, p.wallet.ID, counted, fresh.NoopsBelow)
 }
 
-// suspectAll pauses every wallet that is not suspect yet, once in a round, for its first caller's reason.
-func (r *round) suspectAll(ctx context.Context, reason string) error {
-	r.suspecting.Do(func() {
-		r.suspected = async(func() error {
-			wallets, err := r.Store.Wallets(ctx, r.Coin())
-			for _, w := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
-				if err == nil {
-					err = r.suspect(ctx, w.ID, reason)
-				}
-			}
-			return err
-		})
-	})
-	return r.suspected()
-}
-
-// suspect pauses a wallet that is not suspect yet. Without a record there is nothing to pause.
-func (r *round) suspect(ctx context.Context, id wallet.ID, reason string) error {
-	w, err := r.Store.Wallet(ctx, id)
-	switch {
-	case errors.Is(err, wallet.ErrUnknown), err == nil && w.Suspect():
-		return nil
-	case err != nil && !errors.Is(err, store.ErrUnreadable):
-		return err
-	}
-	return r.pause(ctx, id, reason)
-}
-
-// pause adds a reason to a wallet's pause, which lasts until an operator ends it. It overwrites a reason that it cannot
-// read, or that other processes have changed three times meanwhile.
-func (r *round) pause(ctx context.Context, id wallet.ID, reason string) error {
-	for tries := 0; ; tries++ {
-		w, err := r.Store.Wallet(ctx, id)
-		unreadable := errors.Is(err, store.ErrUnreadable)
-		if err != nil && !unreadable {
-			return err
-		}
-		to := w.PausedFor(reason)
-		if unreadable || tries == 3 {
-			return r.Store.Pause(ctx, id, to)
-		}
-		if to == w.Paused {
-			return nil
-		}
-		if err := r.Store.Repause(ctx, id, w.Paused, to); !errors.Is(err, store.ErrChanged) {
-			return err
-		}
-	}
-}
-
 // onlyNoops reports whether all transactions of w from its next nonce to below count are no-ops that a lost recovery
 // may have signed. Every configured node must agree. An error proves nothing: a node may be silent or behind.
 func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
@@ -319,4 +269,69 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 		}
 	}
 	return nil
+}
+
+// A memory holds a wallet's pending transactions that are mined and only wait for the final block. A run keeps it
+// between two rounds, so that the next round need not read them again. They may have changed in the tables meanwhile,
+// which does no harm: every write is conditional.
+type memory struct {
+	txs      []wallet.PendingTx // the lowest ones, at contiguous nonces
+	until    time.Time          // the end of the claim under which they were read
+	seen     *wallet.Progress   // progress of the last round, stored with the next claim; nil: unknown
+	disputed []chain.Hash       // transactions disputed in the last round
+}
+
+func (p *pass) recall(m memory) {
+	p.pendingTxs, p.claimed, p.last, p.disputedBefore = m.txs, m.until, m.seen, m.disputed
+	if n := len(m.txs); n > 0 {
+		p.below = m.txs[n-1].Nonce + 1
+	}
+}
+
+// from returns the nonce from which the pass reads pending transactions. It is 0, which discards the memory, if
+// another run has claimed the wallet since, or a reservation is below the remembered nonces.
+func (p *pass) from(w wallet.Wallet) uint64 {
+	if !w.ClaimedUntil.Equal(p.claimed) {
+		return 0
+	}
+	for _, r := range w.Reservations {
+		if r.Nonce < p.below {
+			return 0
+		}
+	}
+	return p.below
+}
+
+// reread replaces the remembered pending transactions by the stored ones if the final block has moved, if the nodes may
+// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that this pass
+// read: it read them before it queried the accounts.
+func (p *pass) reread(ctx context.Context) error {
+	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
+		return nil
+	}
+	all, unreadable, err := p.Store.PendingTxs(ctx, p.wallet.ID, 0)
+	if err != nil {
+		return fmt.Errorf("reading its mined transactions: %w", err)
+	}
+	remembered := func(tx wallet.PendingTx) bool { return tx.Nonce < p.below }
+	all = slices.DeleteFunc(all, func(tx wallet.PendingTx) bool { return !remembered(tx) })
+	p.pendingTxs = append(all, slices.DeleteFunc(p.pendingTxs, remembered)...)
+	p.report.Unreadable, p.below = max(p.report.Unreadable, unreadable), 0
+	return nil
+}
+
+// remember returns the memory for the next round. It keeps this round's progress even after an error: its events are
+// published. It keeps no transactions after an error, before a comparison, if some are unreadable, or if the final
+// block moved.
+func (p *pass) remember(err error) memory {
+	m := memory{seen: p.seen, disputed: p.disputed}
+	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {
+		return m
+	}
+	n, txs, count := 0, p.pendingTxs, p.Nodes.Mined(p.views)
+	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
+		n++
+	}
+	m.txs, m.until = txs[:n:n], p.claimed
+	return m
 }

@@ -7,11 +7,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
+
+// ReservationAge is how old a reservation is before a run finishes it: more
+// than the 29 seconds that a handler of send-payment lives.
+const ReservationAge = 45 * time.Second
 
 // finishReservations commits the payments for which handlers reserved nonces and then crashed, so that every nonce is
 // used. Finishing a fresh reservation would be as safe: whichever process signs the stored transaction, one commit

@@ -23,16 +23,10 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
-
-// ReservationAge is how old a reservation is before a run finishes it: more
-// than the 29 seconds that a handler of send-payment lives.
-const ReservationAge = 45 * time.Second
-
-// BumpAfter is how long an attempt waits before a round raises its fees.
-const BumpAfter = 3 * time.Minute
 
 const (
 	// claimTime is how long a run's claim on a wallet lasts. Every round renews it.
@@ -42,6 +36,22 @@ const (
 	// width is how many wallets, or payments of a wallet, are handled at once.
 	width = 16
 )
+
+// A Store is the part of store.Store that a Settler uses, with its contract.
+type Store interface {
+	store.PendingTxs
+	store.Wallets
+
+	Rules(ctx context.Context) (store.Rules, error)
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	SetMined(ctx context.Context, id payment.ID, at time.Time) (payment.Payment, error)
+	Finish(ctx context.Context, p payment.Payment) error
+
+	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
+	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
+	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+}
 
 // Events publishes the events of payments to merchants' endpoints.
 type Events interface {

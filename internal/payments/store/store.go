@@ -4,7 +4,7 @@
 //
 // Every read but List is strongly consistent. An error that is neither one of the errors below nor a refusal of
 // package wallet leaves the outcome unknown: the write may have been applied, or may be applied later. Every write
-// but Refund may be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes nothing; other
+// but Refund may be repeated. A write beyond the bounds of sizelimits.go is ErrTooLarge and changes nothing; other
 // arguments and results have one size, and returned lists are read in pages.
 package store
 

@@ -2,7 +2,6 @@
 package runreport
 
 import (
-	"cmp"
 	"math"
 	"math/big"
 	"slices"
@@ -62,7 +61,7 @@ func Add(m *emf.Meter, a settlement.Account) {
 	if !a.Rail.TokenLow.IsZero() {
 		tokenLow = rounded(a.Rail.TokenLow, a.Token.Decimals)
 	}
-	gasLow, inToken := float64(cmp.Or(a.Rail.GasLowGwei, 2_000_000)), a.GasUnit > 0 // then a wallet needs no gwei
+	gasLow, inToken := float64(a.Rail.GasLow()), a.GasUnit > 0 // then a wallet needs no gwei
 	low := 0.0
 	for _, left := range r.Funding {
 		if left < fundingLow {

@@ -222,7 +222,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	if err != nil {
 		return "", err
 	}
-	least, _ := token.Units(cmp.Or(e.On.Settings.GasLowGwei, 2_000_000)).Times(1_000_000_000) // fits 256 bits
+	least, _ := token.Units(e.On.Settings.GasLow()).Times(1_000_000_000) // fits 256 bits
 	switch address := r.Address.String(); {
 	case w.Paused != "":
 		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)

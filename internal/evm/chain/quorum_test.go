@@ -13,7 +13,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// TestWhichAnswerCounts is the table at the top of belief.go: by configured nodes, the answer that
+// TestWhichAnswerCounts is the table at the top of quorum.go: by configured nodes, the answer that
 // counts if all answer, all but one, and so on.
 func TestWhichAnswerCounts(t *testing.T) {
 	for configured, want := range map[int][]int{1: {1}, 2: {1, 1}, 3: {2, 1, 1}, 4: {2, 1, 1, 1}, 5: {3, 2, 1, 1, 1}} {

@@ -3,13 +3,6 @@ package webhook
 import (
 	"errors"
 	"fmt"
-	"time"
-)
-
-// Limits of one attempt.
-const (
-	SendTimeout   = 15 * time.Second // from the look-up of the name to the end of the answer
-	ResponseLimit = 1024             // bytes of an answer that are kept
 )
 
 // ErrTooLarge reports a value beyond a bound of a Store. Nothing was stored.
