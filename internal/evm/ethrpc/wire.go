@@ -110,44 +110,6 @@ type receipt struct {
 	Logs []logged `json:"logs"`
 }
 
-// price has a receipt's fields for the cost of gas. Those after the first two are the OP stack's: the layer-1 fee of
-// Base, OP Mainnet, Scroll and others, and the operator's fee. Gateways send them as null on other chains, which
-// charge for layer 1 in gas (Arbitrum, ZKsync) or in its price (Linea).
-type price struct {
-	GasUsed  optional `json:"gasUsed"`
-	Gas      optional `json:"effectiveGasPrice"`
-	L1       optional `json:"l1Fee"`
-	Scalar   optional `json:"operatorFeeScalar"`
-	Constant optional `json:"operatorFeeConstant"`
-	Jovian   optional `json:"daFootprintGasScalar"` // since the fork Jovian
-}
-
-// fee returns the sender's cost of gas, nil if the node's words do not give it. The operator's fee follows
-// https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee, or Isthmus before that fork.
-func (p price) fee(gas uint64) *token.Amount {
-	unreadable := p.Gas.unreadable || p.L1.unreadable || p.Scalar.unreadable || p.Constant.unreadable
-	scalar, small := p.Scalar.Uint64()
-	if gas == 0 || !p.Gas.given || unreadable || !small {
-		return nil
-	}
-	fee, err := p.Gas.Times(gas)
-	operator, operatorErr := token.Units(gas).Times(scalar)
-	if !p.Jovian.given {
-		operator = operator.Over(1_000_000)
-	} else if operatorErr == nil {
-		operator, operatorErr = operator.Times(100)
-	}
-	errs := []error{err, operatorErr}
-	for _, part := range []token.Amount{p.L1.Amount, operator, p.Constant.Amount} {
-		fee, err = fee.Add(part)
-		errs = append(errs, err)
-	}
-	if errors.Join(errs...) != nil {
-		return nil
-	}
-	return &fee
-}
-
 type logged struct {
 	Contract common.Address `json:"address"`
 	Topics   []chain.Hash   `json:"topics"`
