@@ -33,7 +33,7 @@ func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count ui
 		if i == 0 {
 			reply := p.rebroadcast(ctx, s)
 			if class, best = reply.Class, reply.Class; reply.Most != chain.Wrong && unheld[reply.Most] {
-				class = reply.Most // another node may take bytes and forget them, or be down
+				class = reply.Most // the best reply's node may forget the bytes, or be down
 			}
 			if class == chain.Known && !slices.ContainsFunc(p.views, func(v chain.View) bool { return v.Pending > s.Nonce }) {
 				class = chain.Replacement // a node calls the bytes known, but no pool counts them
@@ -108,9 +108,9 @@ type bump struct {
 // store signs and stores the next attempt. It estimates the gas limit again. If enough nodes call the limit too low, it
 // raises the limit even if the fees are at FeeLimit.
 //
-// If every node refuses the bytes for good, or calls their gas too low for a transfer that the token now refuses, the
-// next attempt and all later ones are no-ops. Otherwise later nonces would wait for ever. Every node must refuse: one
-// that gives another answer, or none, may hold the bytes.
+// If every node refuses the bytes for good, or calls their gas too low while the simulated call reverts, the next
+// attempt and all later ones are no-ops. Otherwise later nonces would wait for ever. Every node must refuse: one that
+// gives another answer, or none, may hold the bytes.
 func (b *bump) store(ctx context.Context) (wallet.PendingTx, error) {
 	switch {
 	case len(b.tx.Hashes) >= store.MaxAttempts:
@@ -229,14 +229,14 @@ func (b *bump) better(tx chain.Tx) bool {
 	return b.raised || b.class == chain.GasTooLow && dearer && affordable
 }
 
-// limit returns the highest fee cap for tx, the next attempt at s, which moves coins of the token. It is FeeLimit, or
-// less if the wallet cannot pay that beside everything reserved and pending. alone means that only no-ops follow: tx
-// may then spend what they tie up, since none of them can be mined first.
+// limit returns the highest fee cap for tx, the next attempt at s, whose payment moves coins. It is FeeLimit, or less
+// if the wallet cannot pay that beside everything reserved and pending. alone means that only no-ops follow: tx may
+// then spend what they tie up, since none of them can be mined first.
 func (p *pass) limit(s wallet.PendingTx, coins token.Amount, tx chain.Tx, alone bool) token.Amount {
 	coin, overflow := p.wallet.Balance.Add(s.Amount)
 	gas, err := p.wallet.Gas.Sub(p.bumps.gas).Add(s.Gas)
 	views := p.views
-	if alone { // only balances on the chain count, by nodes that have mined every lower nonce
+	if alone { // only the chain's balances count, on nodes that have mined every lower nonce
 		coin, gas = token.MaxAmount(), token.MaxAmount()
 		views = slices.DeleteFunc(slices.Clone(views), func(v chain.View) bool { return v.Mined < s.Nonce })
 	}

@@ -15,15 +15,15 @@ import (
 )
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
-// remember, then the nodes. So each nonce that is given out and not settled has a reservation or a pending transaction,
-// and one that a node counts has the latter. Heads may be older than the tables: then a node counts fewer transactions.
+// remember, then the nodes. So it finds a reservation or a pending transaction for each unsettled nonce; the tables
+// have the latter if a node counts the nonce. A node's head may be older than the tables: its count is then too low.
 type pass struct {
 	*round
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order; then the ones that this pass stored
 	bumps      load               // the additional gas that this pass's bumps tie up
-	stale      bool               // a bump may be stored that pendingTxs lack
+	stale      bool               // pendingTxs may lack a stored bump
 	below      uint64             // the run remembers pending transactions below it
 	claimed    time.Time          // the end of the run's last claim on the wallet
 	views      chain.Views
@@ -40,7 +40,7 @@ type pass struct {
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no node answers. It
-// skips an idle wallet unless idle is true, and ends the claim on one that rests only if resting is true.
+// skips an idle wallet unless idle is true. If resting is true, it ends the claim on a resting wallet.
 func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
@@ -120,7 +120,7 @@ func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 		p.registered.Opened = false
 		return wallet.Wallet{ID: p.registered.ID}, nil
 	}
-	p.registered.Opened = p.registered.Opened || err == nil // a torn copy may have the record alone
+	p.registered.Opened = p.registered.Opened || err == nil // a torn copy may lack Opened
 	return w, err
 }
 
@@ -142,8 +142,8 @@ func (p *pass) rests() bool {
 }
 
 // unclaim ends the run's claim on a wallet that has nothing to do now, then reads the wallet again. A handler that
-// reserved before the claim ended relies on this run; one that reserves later sends a hint. After a crash the claim
-// expires, and the next minute's run takes the wallet.
+// reserved before the claim ended relies on this run; a later one requests a run. After a crash the claim expires, and
+// the next minute's run takes the wallet.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now, p.seen); err != nil {
@@ -187,10 +187,10 @@ func (p *pass) tally(change func(*Report)) {
 }
 
 // If this wallet has mined nonces that the tables never gave out, chainAhead pauses every wallet until an operator
-// resumes it. Either another program uses its key, or the tables were restored and could pay again from any wallet. No
-// wallet is paused for no-ops of a lost recovery, or for a count that too few nodes support. chainAhead reports true if
-// the wallet must wait for the next round. It raises next_nonce last: after a crash before that, the next run does
-// everything again.
+// resumes it. Either another program uses its key, or the tables were restored and could pay again from any wallet. It
+// pauses none for a recovery's no-ops that the tables lost, or for a count that too few nodes support. chainAhead
+// reports true if the wallet must wait for the next round. It raises next_nonce last: after a crash before that, the
+// next run does everything again.
 func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count, sure := p.Nodes.Ahead(ctx, p.Log, p.views, p.wallet.Address, p.wallet.NextNonce)
 	fresh := p.wallet
@@ -216,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: until it is open, processes compare it
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes compare any unopened wallet
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}
@@ -225,7 +225,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		}
 	}
 	counted := p.Nodes.Counted(p.views, p.final().silent)
-	if counted <= next { // too few nodes agree to use up nonces
+	if counted <= next { // too few agree: use up no nonce
 		return true, errors.Join(p.settle(ctx), p.resendAll(ctx, p.waiting(0)))
 	}
 	if err := p.fillGaps(ctx, next, counted); err != nil {
@@ -303,8 +303,8 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 }
 
 // reread replaces the remembered pending transactions by the stored ones if the final block has moved, if the nodes may
-// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that this pass
-// read: it read them before it queried the accounts.
+// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that this pass read
+// itself, before it queried the wallet's accounts.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {
 		return nil
@@ -320,9 +320,9 @@ func (p *pass) reread(ctx context.Context) error {
 	return nil
 }
 
-// remember returns the memory for the next round. It keeps this round's progress even after an error: its events are
-// published. It keeps no transactions after an error, before a comparison, if some are unreadable, or if the final
-// block moved.
+// remember returns the memory for the next round. It keeps the progress even after an error: the round's events are
+// published. It drops the transactions after an error, if the wallet was not compared with the chain, if some are
+// unreadable, or if the final block moved.
 func (p *pass) remember(err error) memory {
 	m := memory{seen: p.seen, disputed: p.disputed}
 	if err != nil || !p.compared || p.report.Unreadable > 0 || p.final().moved {

@@ -17,8 +17,8 @@ import (
 
 // countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
 // count. Later writes of the round store the count: after a crash in between, the next run publishes the same events
-// again. If publishing fails, the count stops at that nonce; with a no-op, only Paid lacks it. While too few nodes
-// answer, the last count stays. The count never passes a payment that the pass does not know.
+// again. If publishing fails, Mined stops at that nonce, or, if that has a no-op, Paid omits it. While too few nodes
+// answer, the last count stays. Mined rises only up to a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined
@@ -89,7 +89,7 @@ func (p *pass) paid(ctx context.Context, tx wallet.PendingTx, receipts chain.Min
 
 // publishMined publishes payment.mined if a webhook of the merchant names it, and reports whether the payment counts as
 // mined. It first stores the event's time, unless one is stored, so that all runs publish the same bytes. If paid is
-// false, a payment that got a no-op since the pass read it does not count: the no-op may be the mined attempt.
+// false and the payment now has a no-op, it does not count: the no-op may be the mined attempt.
 func (p *pass) publishMined(ctx context.Context, merchant string, id payment.ID, paid bool) (bool, error) {
 	if id == "" || merchant == "" || merchant == payment.Operator {
 		return true, nil

@@ -45,7 +45,7 @@ type Account struct {
 }
 
 // Run settles each rail, as Settler.Run does, and returns their reports. A rail that hangs or fails holds up no other.
-// Run returns an error if all fail, or if it cannot record a chain without a rail; it logs other failures.
+// Run returns an error if all fail, or if it cannot record that a chain has no rail; it logs other failures.
 func (r *Rails) Run(ctx context.Context, by string) ([]Account, error) {
 	return r.each(ctx, func(s *Settler) (Report, error) { return s.Run(ctx, by) })
 }

@@ -18,7 +18,7 @@ import (
 // takes milliseconds: at 25 payments a second, less than one round in a hundred uses up all tries.
 const reconcileTries = 6
 
-// reconcile stores the wallet's spendable amounts (its balances less the amounts that are tied up), each merchant's
+// reconcile stores the wallet's spendable amounts (balances less tied-up amounts), each merchant's count of unmined
 // nonces and the progress, and moves the ceiling. The write succeeds only if no nonce was reserved or returned since
 // the wallet was read, so that every amount counts once. A crash leaves spendable amounts that are too low, counts that
 // are too high, or the old ceiling, until the next round. While the sum of tied-up amounts is uncertain, it stores no
@@ -74,7 +74,7 @@ type conclusion struct {
 	err       error // some tied-up amounts are not known
 }
 
-// conclude returns each node's conclusion. held is the load above the count that Nodes.Mined returns.
+// conclude returns each node's conclusion. held is the load of the nonces from Nodes.Mined up.
 func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 	mined, all := p.Nodes.Mined(p.views), make([]conclusion, len(p.views))
 	for i, v := range p.views {
@@ -89,7 +89,7 @@ func (p *pass) conclude(ctx context.Context, held load) []conclusion {
 }
 
 // spendable returns the amounts that enough nodes allow. Nodes that lag, and conclusions with an error, do not count.
-// If none is left, the stored amounts stay. One node of several that answers alone can only lower them.
+// If none is left, the stored amounts stay. Of three or more nodes, a lone answer can only lower them.
 func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
 	unsure := func(c conclusion) bool { return c.err != nil || p.Nodes.Lags(c.View, p.views) }
 	sure := slices.DeleteFunc(p.conclude(ctx, held), unsure)
@@ -140,9 +140,9 @@ type load struct {
 	perMerchant map[string]uint64 // how many of the nonces each merchant has
 }
 
-// tied sums the amounts that reservations and pending transactions at or above the mined count tie
-// up. Every nonce from the count to next_nonce must belong to one of them. Otherwise the node that
-// gave the count lags behind ended payments, and tied returns the known sum with an error.
+// tied sums the amounts tied up by reservations and pending transactions at or above the mined count. Every nonce from
+// the count to next_nonce must belong to one of them. Otherwise payments that the node does not count may have ended,
+// and tied returns the known sum with an error.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
 		coin, gas token.Amount

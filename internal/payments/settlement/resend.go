@@ -59,9 +59,9 @@ func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error 
 	return nil
 }
 
-// resend sends one node these transactions in nonce order, until the node calls the wallet out of gas, resends are
-// sent, a block time has passed, or the run's time ends. It skips transactions younger than a block: a handler may
-// still be sending them.
+// resend sends one node these transactions (at most resends) in nonce order, until the node calls the wallet out of
+// gas, a block time has passed, or the run's time ends. It skips transactions younger than a block: a handler may still
+// be sending them.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx, r *replies) {
 	sent, begin := 0, p.Now()
 	for _, s := range waiting {
@@ -90,7 +90,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			r.held[s.Nonce], r.taken = true, true
 		case chain.Ambiguous:
 			if len(p.Nodes) > 2 {
-				return // it may hang at each
+				return // each send may hang
 			}
 		}
 	}

@@ -20,15 +20,15 @@ var (
 	ErrUnsettled   = errors.New("the wallet is not settled")  // something is under way
 )
 
-// Retire ends the life of a draining wallet. It returns ErrUnsettled unless the wallet has no reservation and no
-// pending transaction, and all its transactions are final on every node. It also refuses a wallet with transactions but
-// no record, and a suspect one: restored tables may lack its payments, and recoveries skip retired wallets. For a
-// stolen key it ignores suspicion, pending no-ops and counts: the thief may go on sending. A wallet that was never used
-// gets a record.
+// Retire ends the life of a draining wallet. It returns ErrUnsettled while the wallet has a reservation, a pending
+// transaction, or a transaction that is not final on every node. It also refuses a wallet with transactions but no
+// record, and a suspect one: restored tables may lack its payments, and recoveries skip retired wallets. For a stolen
+// key it ignores suspicion, pending no-ops and counts: the thief may go on sending. A wallet that was never used gets a
+// record.
 //
 // The write succeeds only if no nonce was reserved and the pause did not change since Retire read the wallet. So a
-// process that still takes the wallet for active reserves nothing, and a recovery that has paused it can finish. After
-// a crash or a lost answer, call Retire again.
+// process with an older copy of the registration reserves nothing, and a recovery that has paused the wallet can
+// finish. After a crash or a lost answer, call Retire again.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {

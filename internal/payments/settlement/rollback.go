@@ -21,10 +21,10 @@ type standing int
 
 const (
 	kept     standing = iota // most nodes have it, or no final block is known
-	answered                 // enough nodes that are not silent have it: only moved amounts are confirmed
+	answered                 // enough nodes that are not silent have it: payments may confirm, none fails
 	doubtful                 // some have it: no payment ends
 	absent                   // no node is known to have it: the nodes may serve another chain
-	gone                     // enough have another block, or for absentFor none had it: the chain is behind
+	gone                     // enough have another block, or none had it for absentFor: the chain is behind
 )
 
 // A finality is a round's comparison of the nodes with the newest known final block.
@@ -181,8 +181,8 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 	return wait()
 }
 
-// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs. It
-// resumes the wallets whose nonces all have an owner there; the others stay paused. If a run wrote at the same time, it
+// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs and
+// resumes the wallets whose nonces all have owners there; the others stay paused. If a run wrote at the same time, it
 // returns ErrChanged: call it again.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.Coin())

@@ -78,7 +78,7 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 
 // finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
 // Besu answers 0 for a block whose state it has pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an
-// answer below the lowest pending nonce counts as none, and nonce 0 always counts as perhaps final.
+// answer below the lowest pending nonce counts as none, and a mined nonce 0 is always due.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {
@@ -186,15 +186,15 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt reports whether restored tables may lack the attempt that used a payment's nonce, also if no node gives
-// that transaction. It stores the attempt for the next round. A transaction with the payment's call is a lost bump. A
-// no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment is older than the series of
-// runs. If a torn copy lacks all attempts, recovery decides.
+// lostAttempt reports whether restored tables may lack the attempt that used a payment's nonce. It returns true if no
+// node gives that transaction, and stores one that they give for the next round. A transaction with the payment's call
+// is a lost bump. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment was signed
+// before p.since. If a torn copy lacks all attempts, recovery decides.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy
 	if own := slices.Contains(stored.Hashes(), hash); own || err != nil || stored.State != payment.Committed && !unsigned {
-		return own, err // in a torn copy, only the payment may have it
+		return own, err // in a torn copy, s may lack an attempt
 	}
 	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
 	if err != nil || len(mined) == 0 { // an index may lag: absence proves nothing
@@ -259,7 +259,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// Lost payments are paid again once a recovery's no-op has used their nonce: no node may contradict it.
+		// No node may contradict a recovery's no-op: once it is final, a lost payment may be paid again.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}

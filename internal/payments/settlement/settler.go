@@ -89,8 +89,8 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[store.Rules]
-	// The last round left a payment undecided. The next run then begins with a round that waits for every node, and may
-	// take its whole time.
+	// The last round left a payment undecided. The next run's first round then waits for every node, even for the whole
+	// run.
 	undecided atomic.Bool
 }
 
@@ -124,9 +124,9 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.Rules(rail.Settings), nil
 }
 
-// Run makes a round about once a block until nothing is pending, all that is pending rests, or its time is over. by
-// names the run in its claims on wallets. The report counts the work done even if the last round ended in an error: a
-// wallet that fails does not hold up the others, and the next round tries it again.
+// Run makes a round about once a block until every wallet is idle or rests, or its time is over. by is the run's name
+// in its claims. The report counts the work done even if the last round ended in an error: a wallet that fails does not
+// hold up the others, and the next round tries it again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total, patient := Report{}, true
 	run := &run{by: by, began: s.Now(), compared: new(sync.Map), patient: s.undecided.Load(), resting: true}
@@ -136,7 +136,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		}
 	}()
 	if all, _ := s.stored(ctx); len(all.Rails) > 1 && s.know(ctx, run) == nil {
-		s.storeComparison(ctx, run) // at once: processes of other rails read when this run began
+		s.storeComparison(ctx, run) // at once: processes of other rails read known.Ran
 	}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
 		if errors.Is(err, chain.ErrNoNodes) && s.unused(ctx) {
@@ -201,8 +201,8 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	return nil
 }
 
-// strange reports whether the chain once had nodes and no rail, and was not recovered since, or that this is unknown.
-// The tables may then lack payments, and the wallets that made them.
+// strange reports whether the chain once had nodes but no rail, and no recovery since; if unknown, it returns true. The
+// tables may then lack payments, and the wallets that made them.
 func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
 	return err != nil || !mark.Ran.IsZero()
@@ -222,7 +222,7 @@ type run struct {
 	changed  bool              // known.Silent is not stored yet
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
-	resting  bool              // the next round ends the claims on wallets that rest: none was busy in the last
+	resting  bool              // the next round ends the claims on resting wallets: the last had no busy one
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 
