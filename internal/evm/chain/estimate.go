@@ -11,13 +11,13 @@ import (
 
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node's simulation reverted and no other
 // node says that it passes, and ErrUnavailable if no node could simulate it. Of one or two nodes, the first estimate or
-// ErrListed counts. Of three or more, two estimates must be alike, unless the call passes Within its gas; ErrListed
-// needs more than half, or one while no other clears the list: a refusal moves no money. One is enough then: lists
-// follow decrees by days (docs/decisions/0012-screening.md).
+// ErrListed counts. Of three or more, two estimates must be alike, or one must equal Within. ErrListed needs more than
+// half, or one while no other clears the recipients: a refusal moves no money. A node's list may be old: lists change
+// days after decrees (docs/decisions/0012-screening.md).
 //
 // Estimate queries the next node when one answers badly or takes long. Once it has queried all and could decide, it
-// waits at most share for the others. One revert does not decide: a node that lags may not have seen the wallet's funds
-// yet. Once ctx has ended, no further node is queried.
+// waits at most the duration share for the others. One revert does not decide: a node that lags may not have seen the
+// wallet's funds yet. Once ctx has ended, no further node is queried.
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, unavailable([]error{err})
@@ -127,10 +127,10 @@ func (e *estimates) result() (uint64, error) {
 // nonZero is the extra gas of a non-zero byte of call data (EIP-2028).
 const nonZero = 12
 
-// WorstCase estimates the gas of a transfer to a recipient that must never have held the token, as if no byte of the
-// call data were zero. While the token and the chain stay as they are, a transfer needs at most that much unless its
-// recipient is another kind of contract. Of two nodes, the higher prompt answer counts, unless it is over twice last,
-// the previous result: then the lower one does. Without a previous result, the lower answer takes its place.
+// WorstCase estimates the gas of a transfer as if no byte of its call data were zero. The recipient must never have
+// held the token. While the token and the chain stay as they are, a transfer needs at most that much unless the token
+// treats that recipient otherwise. Of two nodes, the higher prompt answer counts, or the lower if the higher is over
+// twice last, the previous result; if last is zero, over twice the lower.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
 	if len(n) != 2 {

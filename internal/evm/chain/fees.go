@@ -52,7 +52,7 @@ func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 }
 
 // Outbid returns fees with twice the tip of f and limit as their cap, for when Bump has no room. They replace a pooled
-// transaction that the tables have lost, if its cap is too low for any block and its tip is lower. Outbid returns f and
+// transaction that the tables have lost, if its tip is lower and its cap too low to be mined. Outbid returns f and
 // false if the cap of f is above limit, or the tip cannot rise.
 func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	bid := Fees{Tip: larger(f.Tip.ScaleUp(2, 1), token.Units(1)), Cap: limit}.within(limit)
@@ -62,7 +62,7 @@ func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	return bid, true
 }
 
-// Asks reports whether the next block costs more than f: the market's price is above the cap, or its tip above the tip.
+// Asks reports whether the next block costs more than f: base fee plus tip is above f's cap, or tip above f's tip.
 func (m Market) Asks(f Fees) bool {
 	price, err := m.BaseFee.Add(m.Tip)
 	return err != nil || f.Cap.Less(price) || f.Tip.Less(m.Tip)

@@ -11,5 +11,5 @@ const NoopGas = 21_000
 // maxGas is the most gas of one transaction (EIP-7825, in force since the fork Osaka).
 const maxGas = 1 << 24
 
-// Fits reports whether a transaction may have the gas limit of an estimate, in blocks of blockGas.
+// Fits reports whether an estimate's gas limit fits a transaction and a block of blockGas.
 func Fits(estimate, blockGas uint64) bool { return GasLimit(estimate) <= min(blockGas, maxGas) }

@@ -7,7 +7,7 @@ type GasRule struct {
 	InToken bool          // in a token: an account needs no other balance
 	Token   token.Address // the only token that pays gas; zero: every token pays its own transfers' gas
 	// The token's logs move fees, and fractions of its smallest unit, to or from this account, beside the requested
-	// transfers; zero: no such logs. Remit pays nobody there.
+	// transfers; zero: no such logs. Remit never pays this account.
 	Account token.Address
 	NoEther bool // nodes return a placeholder as the balance of ether
 }
@@ -34,9 +34,9 @@ func (r GasRule) Moves(t Transfer) bool {
 // in ether, another balance. No other code converts between the two.
 type GasUnit uint64
 
-// Takes returns the units of the token and the wei of ether that an amount of the token and a gas cost in wei take from
-// a wallet. Gas paid in the token is rounded up, whether the chain rounds (Tempo) or keeps fractions (Arc, Stable), so
-// Remit never counts less than the chain takes. It saturates.
+// Takes returns the units of the token and the wei of ether taken from a wallet by a token amount and a gas cost in
+// wei. Gas paid in the token is rounded up, whether the chain rounds (Tempo) or keeps fractions (Arc, Stable), so Remit
+// never counts less than the chain takes. It saturates.
 func (u GasUnit) Takes(amount, cost token.Amount) (coin, gas token.Amount) {
 	if u == 0 {
 		return amount, cost

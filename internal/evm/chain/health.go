@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// patience is how long a node may take before another node is queried too, and how much later than others it may
-	// answer a query that is in a hurry. Healthy nodes answer in a fifth of that. share is how long any other query
+	// patience is how long a query waits before it queries another node too, and how long a hurried query waits for the
+	// other nodes once enough have answered. Healthy nodes answer in a fifth of that. share is how long any other query
 	// waits for the other nodes once enough have answered.
 	patience, share = 500 * time.Millisecond, time.Second
 	// tolerance is how many requests in a row a node may leave unanswered before its circuit
@@ -61,7 +61,7 @@ type breaker struct {
 // A record describes a watched node's answers to this process.
 type record struct {
 	probing sync.Mutex // held by the caller that probes for Dead
-	probed  time.Time  // when Dead first probed since it let a caller through; guarded by probing
+	probed  time.Time  // the time of Dead's first probe since it let a caller through; guarded by probing
 	mu      sync.Mutex
 	late    bool          // the last miss was an answer later than the other nodes'
 	row     int           // unanswered requests in a row
@@ -142,7 +142,7 @@ func (b *breaker) open() bool {
 }
 
 // Dead reports whether every node has missed several requests in a row. A second after the last miss, one caller probes
-// them, for at most probeFor: a process that serves one request at a time would hang with the nodes. After a cooldown
+// them, for at most probeFor: a longer probe would stall a process that serves one request at a time. After a cooldown
 // of vain probes, Dead returns false to one caller: the nodes may answer, but later than probeFor.
 func (n Nodes) Dead(ctx context.Context) bool {
 	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }

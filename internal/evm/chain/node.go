@@ -29,8 +29,8 @@ type Call struct {
 	ByCall   bool // also execute a transfer: ErrReverted then includes a token that returns false
 	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero: estimate.
 	Within uint64
-	// At, if not zero, is the block whose transaction made the call and reverted: the answer is a
-	// RevertError with the reason, or nothing. Fees are the transaction's.
+	// At, if not zero, is the block in which the call's transaction was mined and reverted: the answer is a RevertError
+	// with the reason, or nothing. Fees are the transaction's.
 	At   uint64
 	Fees Fees
 	Screening
@@ -87,11 +87,11 @@ type Node interface {
 	// Estimate simulates the call and returns the gas it needs, or ErrReverted. For a batch the error is an EntryError
 	// if the node gives the contract's reason.
 	//
-	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and another error unless the
-	// list contract clears every recipient. A transfer's gas also covers recipients who hold nothing by then
+	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and another error if the
+	// list contract gives no clear answer. A transfer's gas also covers recipients who hold nothing by then
 	// (Call.ToNewHolders). A Batch is always ErrCode unless its address has the code of package disburser, and
-	// ErrTooLarge unless it Fits the latest block. A call that passes Within its gas returns Within; any other call is
-	// estimated.
+	// ErrTooLarge unless it Fits the latest block. If a call passes with the gas Within, it returns Within; any other
+	// call is estimated.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.
@@ -121,9 +121,9 @@ type Node interface {
 	// zero Hash if the nonce is unused by then, and an error if the node does not know.
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
-	// Transfers returns the transfers of a token out of wallets in the blocks from first to last,
-	// in the order of the chain. It leaves out transfers of 0 units, which anyone can make a token
-	// log for any wallet. All of these blocks must exist. With an error it returns none.
+	// Transfers returns the transfers of a token out of wallets in the blocks from first to last, in the order of the
+	// chain. It leaves out transfers of 0 units: anyone can have them logged for any wallet. All of these blocks must
+	// exist. With an error it returns none.
 	Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error)
 
 	// Transactions returns the mined transactions that the node has of hashes, in their order. An

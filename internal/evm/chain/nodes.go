@@ -205,8 +205,8 @@ type Mined struct {
 	Seen   map[Hash]int       // how many nodes have a receipt, final or not
 }
 
-// An Agreement is the final receipt with the most nodes behind it. Its fee is nil unless all give the same: fees delay
-// nothing.
+// An Agreement is the final receipt with the most nodes behind it. Its fee is nil unless all give the same: a disputed
+// fee delays nothing.
 type Agreement struct {
 	Receipt
 	By      Views  // nodes that call its block final and still have that block
@@ -232,9 +232,8 @@ func (n Nodes) Decide(v Verdict, a Agreement, silent int) bool {
 }
 
 // Receipts queries every node for the receipts of hashes, and compares them. A node differs if it has another block at
-// the receipt's height, or has the block and no receipt of the transaction, or one with another status, another use of
-// gas or other logs. A node that lags or does not answer does not differ, and does not count. An error means that no
-// node answered.
+// the receipt's height, has the block but no receipt, or gives a receipt with another status, use of gas or logs. A
+// node that lags or gives no answer neither differs nor counts. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]int{}}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, _ Node) (testimony, error) { return v[i].testify(ctx, hashes) })
@@ -381,8 +380,8 @@ func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T,
 	return gather(ctx, nodes, wanted, share, ask)
 }
 
-// hurry is how many nodes must have answered well before a query that is in a hurry waits only
-// patience for the others: of three or more, the fastest must not decide alone.
+// hurry is how many good answers a hurried query needs; it then waits at most the duration patience for the others. Of
+// three or more, the fastest must not decide alone.
 func (n Nodes) hurry() int { return min(2, (len(n)+1)/2) }
 
 // gather is all with other bounds: once wanted nodes have answered well, it waits at most the duration wait for the

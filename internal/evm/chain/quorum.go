@@ -12,7 +12,7 @@ import (
 
 // This file decides which of the nodes' answers Remit believes. The second table names each rule.
 //
-// One bad node of three must not decide. So believe sorts the answers, the safest first, and returns the last one that
+// One bad node of three must not decide. So believe() sorts the answers, safest first, and returns the last one that
 // most configured nodes support: a node supports every balance up to its own. A silent node is one of the bad. Of n
 // configured nodes, this answer counts:
 //
@@ -31,12 +31,12 @@ import (
 //	its balances, to diagnose, to show, to limit a fee         low    Account
 //	whether it runs low, to refill it, and at which block      -      Seen: enough nodes must show it
 //	its mined nonces, to send, to bump, to raise its ceiling   low    Mined; of two nodes the higher
-//	its mined nonces, to publish, to use up others' nonces     low    Counted; 0 if too few answer
+//	its mined nonces, to publish, to fill gaps                 low    Counted; 0 if too few answer
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: all with a view must answer
 //	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
-//	whether a list has a recipient                             -      Suffice, or one where no other clears it
-//	whether it lacks gas for its pending transactions          -      Suffice, unless a node holds them
+//	whether a list has a recipient                             -      Suffice, or one if no other clears it
+//	whether a wallet lacks gas for its pending transactions    -      Suffice, unless a node holds them
 //	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
 //	the newest final block                                     low    Standing
 //	a receipt                                                  -      Decide
@@ -55,8 +55,8 @@ func enough(n, configured, silent int) bool {
 	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
-// Suffice reports whether this many nodes may stop a wallet: of one or two configured nodes any one, of more it takes
-// more than half.
+// Suffice reports whether this many nodes may stop a wallet: any one of one or two configured nodes, or more than half
+// of three or more.
 func (n Nodes) Suffice(nodes int) bool { return len(n) <= 2 || enough(nodes, len(n), 0) }
 
 // Alone reports that one node of three or more gave the only answer, which raises no spendable amount and no ceiling.
@@ -74,7 +74,7 @@ func (n Nodes) Account(views Views) Account {
 		Gas:     AtLeast(n, views, func(v View) token.Amount { return v.Gas })}
 }
 
-// View returns the view of a wallet whose balance of the token enough nodes reach.
+// View returns the view with the highest token balance that enough nodes reach.
 func (n Nodes) View(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (View, error) {
 	views, err := n.Views(ctx, wallet, coin, rule)
 	if err != nil {
@@ -125,8 +125,8 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if that is more than next, else 0: more means that the
 // tables may be older than the chain, and could pay again. sure means that enough nodes count so many, or that one
-// shows the transaction at next, which it cannot forge. Ahead doubts a node that counts more and shows no transaction;
-// if the silent nodes could make its count enough, it returns that count, and false.
+// shows the transaction at next, which it cannot forge. If a node counts more and shows no transaction, Ahead doubts
+// it, unless the silent nodes may count as many: then it returns that count and false.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
@@ -191,7 +191,7 @@ func (n Nodes) Seen(by Views) (block uint64, ok bool) {
 // A Standing counts the nodes' answers about a block that was final, without missing answers.
 type Standing struct {
 	Have, Other, Lack int   // nodes that have it, have another block in its place, or are below its height
-	Newest            Block // the newest block, on top of it or itself, that most nodes call final
+	Newest            Block // it, or its newest descendant that most nodes call final
 }
 
 // Most reports whether nodes is more than half of the configured nodes.

@@ -14,8 +14,8 @@ const (
 	// alike is the factor within which healthy nodes agree on a price: the base fee takes six
 	// blocks to double (EIP-1559, an eighth a block).
 	alike = 2
-	// A price that differs by the factor beyond from the last agreed price needs most nodes. The last agreed price
-	// counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's base fee rise tenfold.
+	// beyond is the largest factor between a price and the last agreed price, unless most nodes agree. The last agreed
+	// price counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's base fee rise tenfold.
 	beyond, quoteAge = 10, 4 * time.Minute
 )
 
@@ -41,8 +41,8 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
-// node answers, it returns the last agreed prices. If at most two of three or more nodes answer, and do not agree, the
-// higher tip counts, up to twice the last agreed one, or else up to the base fee: gas then costs at most twice that.
+// node answers, it returns the last agreed prices. If at most two of three or more nodes answer, without a majority,
+// the higher tip counts, up to twice the last agreed one or, if none, the base fee: that at most doubles the price.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

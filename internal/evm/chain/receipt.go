@@ -110,7 +110,7 @@ func Judge(r Receipt, transfers ...Transfer) Verdict {
 	return Transferred
 }
 
-// left reports whether any of the payer's coins moved, to payees or to others for them (Tempo, TIP-1028).
+// left reports whether any of the payer's coins moved, even to others than the payees (Tempo, TIP-1028).
 func left(r Receipt, t Transfer) bool {
 	return slices.ContainsFunc(r.transfers(), func(moved Transfer) bool {
 		return moved.Contract == t.Contract && moved.From == t.From && !moved.Amount.IsZero()

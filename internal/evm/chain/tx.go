@@ -23,7 +23,7 @@ type Tx struct {
 	GasUnit GasUnit      // how its gas is paid; not signed
 }
 
-// Takes returns the token and the ether that an amount of the token and the transaction's Cost take from a wallet.
+// Takes returns the token and ether taken from a wallet by an amount of the token and the transaction's Cost.
 func (tx Tx) Takes(amount token.Amount) (coin, gas token.Amount) {
 	return tx.GasUnit.Takes(amount, tx.Cost())
 }
@@ -61,8 +61,8 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 }
 
 // ToNewHolders returns the call with n recipients replaced by accounts that hold nothing of the token: a transfer's
-// recipient, or every tenth of a batch. Making a balance non-zero costs more gas than changing it, so the call needs
-// this much if so many recipients spend their last coin before the block. Other calls are unchanged.
+// recipient, or every tenth of a batch. Making a balance non-zero costs more gas than changing it, so this call's gas
+// suffices if up to n recipients spend their last coin before the block. Other calls are unchanged.
 func (c Call) ToNewHolders() (other Call, n uint64) {
 	nobody := func(to token.Address) token.Address { // nobody owns the hash of an address
 		h := sha256.Sum256(to[:])
