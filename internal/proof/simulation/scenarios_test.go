@@ -53,16 +53,6 @@ func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*s
 	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
 }
 
-func performEach(t *testing.T, setup simulation.Setup, effects []string,
-	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
-	t.Helper()
-	for _, effect := range effects {
-		for _, o := range scheduler.Faults() {
-			perform(t, fmt.Sprintf("%s %s", effect, o), setup, func(s *simulation.Scenario) { scenario(s, effect, o) })
-		}
-	}
-}
-
 // A payment is moved to another wallet and back, while the nonce that the sleeper
 // holds is used up by a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
@@ -194,23 +184,6 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 	})
 }
 
-// Each effect of one agent's payment goes wrong in every way, beside another agent that pays the same bill: one pays,
-// within minutes.
-func TestGuardUnderFaults(t *testing.T) {
-	performEach(t, simulation.Setup{}, []string{"Guard", "Payment", "CreateGuarded", "Wallet", "Discard", "Reserve", "Commit", "Release"},
-		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-			if effect == "Discard" || effect == "Wallet" || effect == "Payment" { // after one of the other's has died
-				s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
-				s.Elapse(36 * time.Second)
-			}
-			s.On("client-a", effect, 1, o)
-			s.StartRival("client-a", bill("a"), 30, false)
-			s.StartRival("client-b", bill("b"), 30, false)
-			s.Elapse(5 * time.Minute)
-			s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
-		})
-}
-
 // A wallet becomes a merchant's, and one of two processes has read the registry before. No coin of it pays another
 // merchant, and none of a common wallet pays that merchant: the record decides.
 func TestAssignedWalletOfAnOldRegistry(t *testing.T) {
@@ -338,16 +311,4 @@ func TestARestoredNonceOfAnotherRailsPayment(t *testing.T) {
 		s.Is("waiting", errors.Is(s.Ask("again", order(0)).Err, dispatch.ErrInProgress), true)
 		s.Is("recovered", s.Recover(), true)
 	})
-}
-
-// Each effect of a payment goes wrong in every way, while another client asks for the other asset under its key: one
-// of them is paid.
-func TestOneKeyForTwoAssets(t *testing.T) {
-	performEach(t, simulation.Setup{Rails: 2}, []string{"Rules", "Create", "Reserve", "Commit", "Release"},
-		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-			s.On("client-a", effect, 1, o)
-			s.StartClient("client-a", order(0), 3, false)
-			s.StartClient("client-b", elsewhere(order(0)), 3, false)
-			s.Elapse(5 * time.Minute)
-		})
 }
