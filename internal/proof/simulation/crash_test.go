@@ -19,7 +19,7 @@ var (
 )
 
 // writes are the operations that change something outside their process.
-var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
+var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish Enqueue Put DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
 	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund Register SetCompared`)
 
 func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {
