@@ -12,8 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
@@ -181,34 +179,6 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 		s.IsState(order(0), "")
 		s.Elapse(20 * time.Minute)
 		s.Is("nonces used", s.Record(0).NextNonce, uint64(2))
-	})
-}
-
-// A wallet becomes a merchant's, and one of two processes has read the registry before. No coin of it pays another
-// merchant, and none of a common wallet pays that merchant: the record decides.
-func TestAssignedWalletOfAnOldRegistry(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2, Own: "mer_2"}, func(s *simulation.Scenario) {
-		owners := func(n int) oracle.Order {
-			o := order(n)
-			o.Merchant = s.Own
-			return o
-		}
-		s.Pay("reads", order(0)) // the first process alone
-		s.Elapse(time.Minute)
-		must.OK(s.T, s.Store.SetState(t.Context(), s.Record(1).ID, wallet.Active, wallet.Draining, time.Now()))
-		must.OK(s.T, s.Store.Assign(t.Context(), s.Record(1), s.Own, time.Now()))
-		s.Pause(0, "by hand")
-		for instance := range 2 {
-			s.Is("another merchant's", s.Await(s.Post("other", instance, order(1))).Refused(), true)
-			s.Is("its own", s.Await(s.Post("owner", instance, owners(2+instance))).Payment.Wallet, fakechain.Wallet(1))
-		}
-		s.Resume(0)
-		s.Pause(1, "by hand")
-		for instance := range 2 {
-			s.Is("its own, paused", s.Await(s.Post("owner", instance, owners(4))).Refused(), true)
-			s.Is("another merchant's", s.Await(s.Post("other", instance, order(5+instance))).Payment.Wallet, fakechain.Wallet(0))
-		}
-		s.Resume(1)
 	})
 }
 
