@@ -68,7 +68,7 @@ var rings = map[string]func(*emf.Meter){
 		return must.Err(read.Get(context.Background()))
 	}),
 	"WalletPausedAlarm": ran(settlement.Report{Paused: 1}),
-	"WalletsLowAlarm": ran(settlement.Report{Funding: []uint64{2},
+	"WalletsLowAlarm": ran(settlement.Report{Confirmed: perMinute, Funding: []uint64{2},
 		Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
 	"PaymentsFailedAlarm": ran(settlement.Report{Confirmed: 8, Failed: 1}),
 	"NodesSilentAlarm":    func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
@@ -120,11 +120,14 @@ var (
 	none   = math.NaN() // no value in a period
 	once   = recording{[]float64{1}, []float64{none}}
 	twice  = recording{[]float64{1, none, none, none, 1}, []float64{none, 9, none, 0, none}}
-	thrice = recording{[]float64{1, none, 1, none, 1}, []float64{9, none, none, none, 9}}
+	thrice = recording{[]float64{1, 0, 1, 0, 1}, []float64{9, 0, 0, 0, 9}} // 0: a minute with requests alone
 )
 
-// busy has one answer 503 in each minute of 10 million payments a month: of 462 requests one is 1, the others 0.
-var busy = slices.Repeat([]float64{1.0 / 462}, 5)
+// perMinute is how many of 10 million payments a month are made in a minute. With two requests for each of them, busy
+// has one answer 503 in each minute: one is 1, the others 0.
+const perMinute = 231
+
+var busy = slices.Repeat([]float64{1.0 / (2 * perMinute)}, 5)
 
 // late is the age of a job five minutes after the longest delay: SQS counts it from sending.
 var late = (webhook.QueueLimit + 5*time.Minute).Seconds()
@@ -204,8 +207,8 @@ func TestEveryAlarmRings(t *testing.T) {
 		refusals.Reset()
 		if crosses(func(m *emf.Meter) { // a sandbox with a faucet's 20 tokens, and a stack that is well
 			funds := []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}
-			runreport.Add(m, settlement.Account{Report: settlement.Report{Wallets: funds}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
-			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
+			runreport.Add(m, settlement.Account{Report: settlement.Report{Confirmed: perMinute, Wallets: funds}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
+			ran(settlement.Report{Confirmed: perMinute, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", 1)
 			m.Add("OldestProposal", 0)

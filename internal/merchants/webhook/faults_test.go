@@ -12,12 +12,10 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// life takes one event to a bus that is down for a minute and to two endpoints, one of which fails until its delivery
-// was parked and pushed. The event is published until that succeeds, as settlement does.
+// life takes one event to two endpoints, one of which fails until its delivery was parked and pushed. The event is
+// published until that succeeds, as settlement does.
 func life(t *testing.T, faults func(*fixture)) *fixture {
 	w := newFixture(t)
-	w.publisher.Bus = true
-	w.deliverer.Bus = &bus{fixture: w, until: noon.Add(time.Minute)}
 	w.register(mine, "https://good.example")
 	w.register(mine, "https://bad.example")
 	w.answers["https://bad.example"] = statuses(500, 302, 503, 500, 200)
@@ -41,12 +39,6 @@ func life(t *testing.T, faults func(*fixture)) *fixture {
 func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
-	if got := w.deliverer.Bus.(*bus).got; !slices.Contains(got, event.ID) {
-		t.Errorf("the bus got %v", got)
-	}
-	if first, _, _ := webhook.ParseJob(w.made[0]); first.Endpoint == "bus" {
-		t.Error("the bus comes before the merchant")
-	}
 	endpoints := must.Get(w.store.Endpoints(t.Context(), mine))(t)
 	for _, e := range endpoints {
 		posts := w.to(e.URL)

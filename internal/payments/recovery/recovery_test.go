@@ -133,17 +133,12 @@ func TestFundOfDearNoops(t *testing.T) {
 
 // lose mines a payment of the first wallet that no tables have, and returns the transaction that it was.
 func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, chain.Tx) {
-	lost, tx, raw := signed(t, keys)
-	c.MineExactly(raw)
-	return lost, tx
-}
-
-func signed(t *testing.T, keys *fakechain.Keys) (payment.ID, chain.Tx, []byte) {
 	lost := payment.KeyID("mer_1", "test", "order-1")
 	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
 	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
 	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
-	return lost, tx, must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw
+	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
+	return lost, tx
 }
 
 // A forgetful is a node that hides blocks, or lacks the states of old ones.
@@ -293,30 +288,6 @@ func TestNodesWithoutOldStates(t *testing.T) {
 			_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
 			if _, gone := tables.PendingTx(t.Context(), id, 0); (err == nil) != (name == "final") || (gone != nil) != (name == "final") {
 				t.Errorf("%s: the run ends with %v, the no-op: %v", name, err, gone)
-			}
-		})
-	}
-}
-
-// TestRecoverWithoutAKey: a wallet's key is not found, and its lost payment waits in a pool. The recovery refuses to end,
-// also if an operator says that the key was deleted after the last payment.
-func TestRecoverWithoutAKey(t *testing.T) {
-	for name, named := range map[string][]token.Address{"not named": nil, "named": {fakechain.Wallet(0)}} {
-		t.Run(name, func(t *testing.T) {
-			c, keys, tables, r, mine := world(t, 1e12)
-			mine()
-			mine()
-			id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-			must.OK(t, tables.Register(t.Context(), wallet.Registration{ID: id, Token: coin.Contract, State: wallet.Active,
-				Key: wallet.InSecret}))
-			if named != nil {
-				_, _, raw := signed(t, keys)
-				c.Nodes[0].Send(t.Context(), raw)
-			}
-			r.Keys, r.Keyed, r.Wallets = &fakechain.Keys{}, nil, named
-			_, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t))
-			if !errors.Is(err, wallet.ErrNoKey) {
-				t.Errorf("the run ends with %v", err)
 			}
 		})
 	}

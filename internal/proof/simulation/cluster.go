@@ -80,6 +80,7 @@ type Setup struct {
 	Pause          time.Duration     // between two rounds of a run; zero: a block
 	ReservationAge time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
 	Gas            fakechain.Rule    // how gas is paid; zero: in ether
+	Bus            bool              // the operator has one for events
 	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 
@@ -138,6 +139,8 @@ type Cluster struct {
 	unlisted  []wallet.ID      // that recoveries have registered as draining
 	releases  int              // runs of release-proposals
 	proposes  bool             // merchants propose payments
+	jobs      []*job           // in the queue, for the bus
+	delivered int              // runs of deliver-webhook
 	suspends  [2]time.Duration // from when until when the merchant of proposals is suspended
 
 	mu      sync.Mutex
@@ -173,7 +176,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for _, r := range c.rails {
 		r.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: r.Chain, Depth: c.Depth, Window: c.Window,
 			MerchantCap: c.MerchantCap, Own: map[bool]string{true: setup.Own}[r == c.rail], Spare: c.Spare, Silent: c.SilentAfter > 0,
-			Skew: slices.Max(append(slices.Clone(c.Skews), 0)), Limits: limits, Trace: c.trace,
+			Bus: c.Bus, Skew: slices.Max(append(slices.Clone(c.Skews), 0)), Limits: limits, Trace: c.trace,
 			Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Goal: setup.Goal})
 		for i := range r.Chain.Nodes {
 			r.nodes = append(r.nodes, c.node(r, i))
@@ -427,12 +430,62 @@ func (c *Cluster) Named(ctx context.Context, o webhook.Owner, _ string) (bool, e
 
 // Publish implements settlement.Events.
 func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
-	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(ctx context.Context) {
-		for _, r := range c.rails {
-			r.oracle.Published(e)
-		}
-		c.model.publish(ctx, e.ID)
+	return (&webhook.Publisher{Store: subscribed{}, Queue: c, Bus: c.Bus}).Publish(ctx, e)
+}
+
+// subscribed has an endpoint of each merchant.
+type subscribed struct{ webhook.Store }
+
+func (subscribed) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
+	return []webhook.Endpoint{{Owner: o, ID: "whe_1", EventTypes: webhook.EventTypes()}}, nil
+}
+
+// A job for the bus is shown by the queue at a time, and again later unless it is done.
+type job struct {
+	text string
+	at   time.Time
+}
+
+// Enqueue implements webhook.Queue. A job for an endpoint publishes its event.
+func (c *Cluster) Enqueue(ctx context.Context, text string, delay time.Duration) error {
+	of, _, _ := webhook.ParseJob(text) // of a Publisher or a Deliverer
+	if of.Endpoint == "whe_1" {
+		return c.arrive(ctx, "Publish", of.Event)
+	}
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Enqueue", Args: of.Event.ID}, func(context.Context) {
+		c.jobs = append(c.jobs, &job{text, time.Now().Add(delay)})
 	})
+}
+
+// Put implements webhook.Bus.
+func (c *Cluster) Put(ctx context.Context, e webhook.Event) error { return c.arrive(ctx, "Put", e) }
+
+func (c *Cluster) arrive(ctx context.Context, op string, e webhook.Event) error {
+	return c.scheduler.Around(ctx, interpose.Call{Op: op, Args: e.ID}, func(ctx context.Context) {
+		for _, r := range c.rails {
+			r.oracle.Published(e, op == "Put")
+		}
+		if op == "Publish" {
+			c.model.publish(ctx, e.ID)
+		}
+	})
+}
+
+// deliver starts deliver-webhook for each job that the queue shows.
+func (c *Cluster) deliver() {
+	for _, j := range c.jobs {
+		if !j.at.After(time.Now()) {
+			c.delivered++
+			ctx, actor := c.scheduler.Actor(fmt.Sprint("deliver", c.delivered), runTime)
+			j.at = time.Now().Add(2 * runTime)
+			go func() {
+				defer actor.End()
+				if (&webhook.Deliverer{Queue: c, Bus: c, Now: time.Now}).Deliver(ctx, j.text) == nil {
+					j.at = j.at.AddDate(1, 0, 0)
+				}
+			}()
+		}
+	}
 }
 
 // requestTime is how long an engine waits for a node's answer (ethrpc.Config.Timeout).

@@ -1,18 +1,13 @@
 package simulation_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/remit-payouts/remit/internal/payments/dispatch"
-	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
@@ -24,7 +19,7 @@ var (
 )
 
 // writes are the operations that change something outside their process.
-var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
+var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish Enqueue Put DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
 	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund Register SetCompared`)
 
 func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {
@@ -102,26 +97,6 @@ func TestExhaustive(t *testing.T) {
 				}
 			}
 			t.Logf("%d effects: %d single faults and %d pairs explored", effects, single, e.schedules-single)
-		})
-	}
-}
-
-// The run that has begun a release dies. No request carries its payment on, and a cancel takes it back unless it holds a
-// nonce: then a run of check-receipts finishes it.
-func TestReleaseDies(t *testing.T) {
-	for effect, ends := range map[string]payment.State{"Reserve": payment.Cancelled, "Commit": payment.Confirmed} {
-		perform(t, "before "+effect, simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Pay("first", order(1))
-			s.Elapse(2 * time.Minute)
-			s.Idle = true
-			s.Is("proposed", s.Propose(order(0)), nil)
-			s.On("release", effect, 1, scheduler.KillBefore)
-			s.StartReleases()
-			s.After(40*time.Second, order(0), payment.Prepared)
-			s.Is("a request waits", errors.Is(s.Ask("pay", order(0)).Err, dispatch.ErrDuplicate), true)
-			s.Is("a cancel is too late", errors.Is(s.Cancel(order(0)), proposal.ErrReleased), ends == payment.Confirmed)
-			s.Idle = false
-			s.After(5*time.Minute, order(0), ends)
 		})
 	}
 }

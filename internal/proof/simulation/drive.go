@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
@@ -100,6 +101,7 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 				}
 			}
 		}
+		c.deliver()
 		synctest.Wait()
 		if !time.Now().Before(end) {
 			return
@@ -163,6 +165,11 @@ func (c *Cluster) Finish(settled bool) []string {
 	c.settle()
 	c.releaseAll()
 	c.askRivals()
+	if p, due := (&faultless{Idle: true}), newTimetable(); c.Bus {
+		time.Sleep(webhook.QueueLimit) // then the queue has shown every job
+		c.elapse(p, due, 0)
+		c.drain(p, due)
+	}
 	times, all := map[string]int{}, []string(nil) // by key
 	for _, r := range c.rails {
 		r.Chain.Replay()

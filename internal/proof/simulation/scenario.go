@@ -83,7 +83,7 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 // operations returns the operations of all effects: the methods of the ports,
 // and those of clients and engines that have no port.
 func operations() []string {
-	all := []string{"POST", "answer", "Hint", "Publish", "Sign", "Ready"}
+	all := []string{"POST", "answer", "Hint", "Publish", "Enqueue", "Put", "Sign", "Ready"}
 	for _, port := range []reflect.Type{reflect.TypeFor[store.Store](), reflect.TypeFor[chain.Node]()} {
 		for m := range port.Methods() {
 			all = append(all, m.Name)
@@ -159,7 +159,7 @@ func (s *Scenario) Is(what string, got, want any) {
 // IsState fails the scenario when an order's payment is not in a state.
 func (s *Scenario) IsState(o oracle.Order, want payment.State) {
 	s.T.Helper()
-	s.Is("state of "+o.Key, s.State(o), want)
+	s.Is("state of "+o.Key, s.Payment(o).State, want)
 }
 
 // After lets time go by and fails the scenario when an order's payment is not in a state then.
@@ -212,9 +212,6 @@ func (s *Scenario) Payment(o oracle.Order) payment.Payment {
 	}
 	return p
 }
-
-// State returns the state of an order's payment, "" if there is none.
-func (s *Scenario) State(o oracle.Order) payment.State { return s.Payment(o).State }
 
 // Record returns the stored record of a wallet.
 func (s *Scenario) Record(n int) wallet.Wallet {

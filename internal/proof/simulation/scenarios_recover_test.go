@@ -67,24 +67,6 @@ func TestReservationFromBeforeTheLoss(t *testing.T) {
 	}
 }
 
-// The tables were copied before a bump, and the bump is mined. Its transaction carries
-// the payment's id: it is no stranger's.
-func TestBumpFromAfterTheImage(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("before", order(9))
-		s.Elapse(4 * time.Minute)
-		s.Chain.BaseFee = unit(900)
-		s.Pay("bumped", order(0))
-		s.Chain.BaseFee = unit(9_000)
-		image := s.Store.Image()
-		s.Elapse(10 * time.Minute)
-		s.Is("attempts", len(s.Payment(order(0)).Attempts) > 1, true)
-		s.Lose(image)
-		s.Is("recovered", s.Recover(), true)
-		s.Is("paid", s.Pay("again", order(0)).State, payment.Confirmed)
-	})
-}
-
 // The tables are lost again with a recovery that had begun, and a re-organisation has taken counts back: the no-ops of
 // the first reach further than those of the second. When a stranger sends them later, they move nothing, and no wallet
 // stops. A payment whose nonce one of them uses has failed.
@@ -243,10 +225,11 @@ type nowhere struct{}
 
 func (nowhere) Nodes(context.Context) (chain.Nodes, error) { return nil, errors.New("broken") }
 
-// The key of a wallet is gone. Its payments are put back if nothing of it can be under way;
+// The key of a wallet is gone. Its payments are put back if an operator names it and nothing of it can be under way;
 // else nothing is recovered until the key is back.
 func TestRecoveryWithoutAKey(t *testing.T) {
-	for name, rest := range map[string]bool{"emptied": true, "at rest": true, "reserved": false, "unsent": false} {
+	for name, rest := range map[string]bool{"emptied": true, "at rest": true, "not named": false, "in a pool": false,
+		"reserved": false, "unsent": false} {
 		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pay("known", order(0))
 			s.Elapse(4 * time.Minute)
@@ -268,9 +251,15 @@ func TestRecoveryWithoutAKey(t *testing.T) {
 				s.Elapse(4 * time.Minute)
 				s.Idle = true
 			}
+			if s.Halted = name == "in a pool"; s.Halted {
+				s.Pay("lost", order(1))
+			}
 			s.Lose(image)
 			keyless := func(r *recovery.Recovery) {
-				r.Keys, r.Keyed, r.Wallets = &fakechain.Keys{}, nil, []token.Address{fakechain.Wallet(0)}
+				r.Keys, r.Keyed = &fakechain.Keys{}, nil
+				if name != "not named" {
+					r.Wallets = []token.Address{fakechain.Wallet(0)}
+				}
 			}
 			s.Recover(keyless, func(r *recovery.Recovery) { r.DryRun = true })
 			s.Is("changed by a dry run", s.Record(0).NoopsBelow, uint64(0))

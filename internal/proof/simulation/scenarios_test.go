@@ -12,8 +12,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
-	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
@@ -51,16 +49,6 @@ func is(t *testing.T, what string, got, want any) {
 func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*simulation.Scenario)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
-}
-
-func performEach(t *testing.T, setup simulation.Setup, effects []string,
-	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
-	t.Helper()
-	for _, effect := range effects {
-		for _, o := range scheduler.Faults() {
-			perform(t, fmt.Sprintf("%s %s", effect, o), setup, func(s *simulation.Scenario) { scenario(s, effect, o) })
-		}
-	}
 }
 
 // A payment is moved to another wallet and back, while the nonce that the sleeper
@@ -194,51 +182,6 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 	})
 }
 
-// Each effect of one agent's payment goes wrong in every way, beside another agent that pays the same bill: one pays,
-// within minutes.
-func TestGuardUnderFaults(t *testing.T) {
-	performEach(t, simulation.Setup{}, []string{"Guard", "Payment", "CreateGuarded", "Wallet", "Discard", "Reserve", "Commit", "Release"},
-		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-			if effect == "Discard" || effect == "Wallet" || effect == "Payment" { // after one of the other's has died
-				s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
-				s.Elapse(36 * time.Second)
-			}
-			s.On("client-a", effect, 1, o)
-			s.StartRival("client-a", bill("a"), 30, false)
-			s.StartRival("client-b", bill("b"), 30, false)
-			s.Elapse(5 * time.Minute)
-			s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
-		})
-}
-
-// A wallet becomes a merchant's, and one of two processes has read the registry before. No coin of it pays another
-// merchant, and none of a common wallet pays that merchant: the record decides.
-func TestAssignedWalletOfAnOldRegistry(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2, Own: "mer_2"}, func(s *simulation.Scenario) {
-		owners := func(n int) oracle.Order {
-			o := order(n)
-			o.Merchant = s.Own
-			return o
-		}
-		s.Pay("reads", order(0)) // the first process alone
-		s.Elapse(time.Minute)
-		must.OK(s.T, s.Store.SetState(t.Context(), s.Record(1).ID, wallet.Active, wallet.Draining, time.Now()))
-		must.OK(s.T, s.Store.Assign(t.Context(), s.Record(1), s.Own, time.Now()))
-		s.Pause(0, "by hand")
-		for instance := range 2 {
-			s.Is("another merchant's", s.Await(s.Post("other", instance, order(1))).Refused(), true)
-			s.Is("its own", s.Await(s.Post("owner", instance, owners(2+instance))).Payment.Wallet, fakechain.Wallet(1))
-		}
-		s.Resume(0)
-		s.Pause(1, "by hand")
-		for instance := range 2 {
-			s.Is("its own, paused", s.Await(s.Post("owner", instance, owners(4))).Refused(), true)
-			s.Is("another merchant's", s.Await(s.Post("other", instance, order(5+instance))).Payment.Wallet, fakechain.Wallet(0))
-		}
-		s.Resume(1)
-	})
-}
-
 // The bump is stored and on its way, and the original is mined: receipts are asked for all attempts.
 func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
@@ -338,16 +281,4 @@ func TestARestoredNonceOfAnotherRailsPayment(t *testing.T) {
 		s.Is("waiting", errors.Is(s.Ask("again", order(0)).Err, dispatch.ErrInProgress), true)
 		s.Is("recovered", s.Recover(), true)
 	})
-}
-
-// Each effect of a payment goes wrong in every way, while another client asks for the other asset under its key: one
-// of them is paid.
-func TestOneKeyForTwoAssets(t *testing.T) {
-	performEach(t, simulation.Setup{Rails: 2}, []string{"Rules", "Create", "Reserve", "Commit", "Release"},
-		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-			s.On("client-a", effect, 1, o)
-			s.StartClient("client-a", order(0), 3, false)
-			s.StartClient("client-b", elsewhere(order(0)), 3, false)
-			s.Elapse(5 * time.Minute)
-		})
 }

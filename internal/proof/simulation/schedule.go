@@ -41,7 +41,7 @@ type Schedule struct {
 func (s *Schedule) Run() (violations []string, effects int) {
 	c := NewCluster(Setup{Wallets: 2, Nodes: 1, Instances: 2, Depth: 1,
 		ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4, Coins: 1_000, Gwei: 1_000,
-		ReservationAge: time.Nanosecond}, s.Trace)
+		ReservationAge: time.Nanosecond, Bus: true}, s.Trace)
 	defer c.Close()
 	p := &scripted{faultless: faultless{}, Schedule: s, turns: map[*scheduler.Actor]int{}}
 	for _, name := range []string{"clienta", "clientb"} {

@@ -67,6 +67,7 @@ func further(setup *Setup, seed uint64) {
 	if rand.New(rand.NewPCG(seed, 0x0317)).IntN(4) == 0 && setup.Wallets > 1 {
 		setup.Own = "mer_1"
 	}
+	setup.Bus = rand.New(rand.NewPCG(seed, 0xb05)).IntN(4) == 0
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling

@@ -315,47 +315,19 @@ func (c *Cluster) startBill(name string, b bill, late time.Duration, tries int, 
 				continue
 			}
 			_ = c.scheduler.Around(ctx, interpose.Call{Op: "POST", Args: b.Key}, func(context.Context) {
-				c.serve(fmt.Sprintf("%s.%d", name, try), len(name)+try, do)
+				handler, on := fmt.Sprintf("%s.%d", name, try), c.instances[(len(name)+try)%len(c.instances)]
+				ctx, actor := c.scheduler.Actor(handler, handlerTime)
+				go func() {
+					defer actor.End()
+					err := do(skewedContext{ctx, on.skew}, c.proposals(on))
+					if !actor.Dead() && !errors.Is(err, scheduler.ErrOver) {
+						c.trace(handler, "answers %v", err)
+					}
+				}()
 			})
 			c.scheduler.Sleep(ctx, 8*time.Second)
 		}
 	}()
-}
-
-// serve starts a handler about a proposal on an instance. Its answer comes on the channel unless it dies.
-func (c *Cluster) serve(handler string, instance int, do func(context.Context, *dispatch.Proposals) error) <-chan error {
-	on, answers := c.instances[instance%len(c.instances)], make(chan error, 1)
-	ctx, actor := c.scheduler.Actor(handler, handlerTime)
-	go func() {
-		defer actor.End()
-		err := do(skewedContext{ctx, on.skew}, c.proposals(on))
-		if !actor.Dead() && !errors.Is(err, scheduler.ErrOver) {
-			c.trace(handler, "answers %v", err)
-			answers <- err
-		}
-	}()
-	return answers
-}
-
-// Propose has a merchant propose an order that needs no approval.
-func (s *Scenario) Propose(o oracle.Order) error {
-	s.proposes = true
-	return s.ask(s.serve("propose "+o.Key, 0, bill{o, proposal.Proposal{By: proposer, Life: time.Hour}}.propose))
-}
-
-// Cancel has the merchant cancel the proposal of an order.
-func (s *Scenario) Cancel(o oracle.Order) error {
-	return s.ask(s.serve("cancel "+o.Key, 0, bill{Order: o}.cancel(s.Cluster)))
-}
-
-func (s *Scenario) ask(answers <-chan error) error {
-	s.Until(func() bool { return len(answers) > 0 })
-	select {
-	case err := <-answers:
-		return err
-	default:
-		return context.DeadlineExceeded
-	}
 }
 
 func (b bill) propose(ctx context.Context, s *dispatch.Proposals) error {

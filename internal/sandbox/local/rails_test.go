@@ -5,12 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/ethrpc"
+	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
+	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/local"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
@@ -74,4 +86,76 @@ func factsOf(t *testing.T, api *remit.Client) (facts devnet.Facts) {
 	answer := must.Get(api.Call(t.Context(), "GET", "/sandbox", ""))(t)
 	must.OK(t, json.Unmarshal(answer.Body, &facts))
 	return facts
+}
+
+type hinted func(context.Context) error
+
+func (h hinted) Hint(ctx context.Context) error { return h(ctx) }
+
+// TestOwnWalletsUnderLoad: a merchant gets two of a stack's four wallets, and makes 100 payments beside another one's.
+// Half of the other's are a second process's, whose registry is from before. No coin of one merchant pays the other.
+func TestOwnWalletsUnderLoad(t *testing.T) {
+	var stack deployed.Local
+	out, _ := localtest.Start(t, &local.Command{Operate: func(_ string, l deployed.Local) (io.Closer, error) {
+		stack = l
+		return io.NopCloser(nil), nil
+	}}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms", "--wallets=4")
+	common := localtest.Merchant(t, out)
+	made := must.Get(common.CreateMerchant(t.Context(), remit.CreateAPIKeyRequest{MerchantName: "Own"}))(t)
+	own := &remit.Client{Once: true, URL: common.URL, HTTP: common.HTTP, Key: made.APIKey}
+	old, id := stack.Config, stack.Config.ChainID
+	old.RegistryAge = time.Hour
+	node := must.Get(ethrpc.Open(stack.Nodes[id][0], ethrpc.Config{ChainID: id}))(t)
+	second := dispatch.New(old, dispatch.Parts{Store: stack.Payments, Keys: keyring.New(stack.Key),
+		Nodes: chain.Nodes{node}, Hints: hinted(stack.Hint), Log: slog.New(slog.DiscardHandler), Now: time.Now, Draw: rand.IntN})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	until := func(do func() error) (err error) {
+		for err = do(); err != nil && ctx.Err() == nil; err = do() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		return err
+	}
+	pay := func(i int) error { // the payments with even numbers are the owner's
+		to, amount := token.Address{0: 0x77, 19: byte(i)}, uint64(1000+i)
+		return until(func() error {
+			if i%4 == 3 {
+				return must.Err(second.Send(ctx, payment.Request{Merchant: "mer_common", Mode: "test",
+					IdempotencyKey: fmt.Sprint(i), To: to, Amount: token.Units(amount)}))
+			}
+			return must.Err([]*remit.Client{own, common}[i%2].Attempt(ctx, fmt.Sprint(i),
+				remit.SendPaymentRequest{To: to.String(), Amount: json.Number(fmt.Sprint(amount))}))
+		})
+	}
+	must.OK(t, pay(255)) // the second process reads the registry
+	stack.Config.RegistryAge = time.Nanosecond
+	var wallets []token.Address
+	for _, w := range factsOf(t, common).Wallets {
+		if wallets = append(wallets, w.Address); len(wallets) <= 2 {
+			of, to := w.Address.String(), "--merchant="+made.MerchantID
+			must.Get(operatortest.Local(ctx, &stack, "wallet", "drain", of, "--yes"))(t)
+			must.OK(t, until(func() error { // the payment has ended
+				return must.Err(operatortest.Local(ctx, &stack, "wallet", "assign", of, "--yes", to))
+			}))
+		}
+	}
+	var clients errgroup.Group
+	clients.SetLimit(16)
+	for i := range 200 {
+		clients.Go(func() error { return pay(i) })
+	}
+	must.OK(t, clients.Wait())
+
+	times := map[token.Address]int{}
+	must.OK(t, until(func() error {
+		head := must.Get(node.Head(ctx, chain.ConfirmationRule{Depth: 1}))(t)
+		clear(times)
+		for _, l := range must.Get(node.Transfers(ctx, old.Token.Contract, wallets, 0, head.Number))(t) {
+			n, owned := l.To[19], l.From == wallets[0] || l.From == wallets[1]
+			if times[l.To]++; times[l.To] > 1 || n < 200 && owned != (n%2 == 0) {
+				t.Fatalf("payment %d, paid %d times, left wallet %s", n, times[l.To], l.From)
+			}
+		}
+		return map[bool]error{true: fmt.Errorf("%d of 201 payments are mined", len(times))}[len(times) < 201]
+	}))
 }

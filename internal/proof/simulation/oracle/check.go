@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -355,7 +356,8 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 	if p.State.Final() && p.Event != nil {
 		final = p.Event.ID
 		events := o.events[final]
-		want := webhook.Event{Merchant: p.Merchant, Mode: p.Mode, ID: final, Type: p.Event.Type, At: p.UpdatedAt, Body: p.Event.Body}
+		want := webhook.Event{Merchant: p.Merchant, Mode: p.Mode, ID: final, Type: p.Event.Type,
+			At: p.UpdatedAt.UTC().Truncate(time.Millisecond), Body: p.Event.Body}
 		if len(events) > 0 && !reflect.DeepEqual(events[0], want) {
 			o.Violate(Announced, "%s was announced otherwise than it is stored", r.Key)
 		}
@@ -363,8 +365,8 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 		if w.ProgressOf(p) != nil || !strings.Contains(string(p.Event.Body), `"progress":null`) {
 			o.Violate(ProgressHolds, "%s is %s and has progress", r.Key, p.State)
 		}
-		if settled && len(events) == 0 && len(o.past) == 0 && !r.operators() {
-			o.Violate(Announced, "the end of %s was never announced", r.Key)
+		if settled && (len(events) == 0 || o.Bus && !o.forwarded[final]) && len(o.past) == 0 && !r.operators() {
+			o.Violate(Announced, "the end of %s was never announced, %d times to its merchant", r.Key, len(events))
 		}
 		if settled && !p.Onchain.IsZero() && !p.Cancelled(p.Onchain) && len(o.past) == 0 && WantsMined(p.Merchant) && !o.told(p.ID) {
 			o.Violate(Announced, "that %s is mined was never announced", r.Key)

@@ -60,6 +60,7 @@ type Config struct {
 	Limits      []payment.DailyLimit               // of every payment's day
 	Refill      [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
 	Silent      bool                               // nodes that are silent for long do not count
+	Bus         bool                               // the operator has one for events
 	Skew        time.Duration                      // by which clocks are wrong, at most
 	Trace       func(who, format string, a ...any) // of the simulation
 	Goal        Goal
@@ -75,6 +76,7 @@ type Oracle struct {
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
 	events     map[string][]webhook.Event     // by id
+	forwarded  map[string]bool                // that reached the bus
 	Torn       bool                           // the tables were restored from a torn copy
 	noops      map[chain.Hash]bool            // ever stored
 	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
@@ -141,8 +143,8 @@ func New(c Config) *Oracle {
 		events: map[string][]webhook.Event{}, noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{},
 		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]time.Time{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
-		progressed: map[token.Address]uint64{},
-		blocks:     map[chain.Hash]bool{}, spendings: map[string]*spending{}}
+		forwarded: map[string]bool{}, progressed: map[token.Address]uint64{},
+		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }
@@ -181,12 +183,17 @@ func (o *Oracle) Answered(a Answer, committed bool) {
 	o.answers[a.Order.Key] = append(o.answers[a.Order.Key], a)
 }
 
-// Published records an event that arrived.
-func (o *Oracle) Published(e webhook.Event) {
+// Published records an event that arrived, at its merchant or at the operator's bus.
+func (o *Oracle) Published(e webhook.Event, bus bool) {
 	o.mu.Lock()
 	before := o.events[e.ID]
-	o.events[e.ID] = append(before, e)
+	if o.forwarded[e.ID] = o.forwarded[e.ID] || bus; !bus {
+		o.events[e.ID] = append(before, e)
+	}
 	o.mu.Unlock()
+	if bus && len(before) == 0 && len(o.past) == 0 {
+		o.Violate(Announced, "event %s reached the bus before its merchant", e.ID)
+	}
 	if e.Merchant == payment.Operator {
 		o.Violate(Announced, "the end of an operator's transfer was published: %s", e.ID)
 	}
@@ -198,8 +205,9 @@ func (o *Oracle) Published(e webhook.Event) {
 			Hash chain.Hash `json:"tx_hash"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(e.Body, &body) // without a hash, no payment is found
-	o.checkOrder(e.Type, body.Data.Hash)
+	if _ = json.Unmarshal(e.Body, &body); !bus { // without a hash, no payment is found
+		o.checkOrder(e.Type, body.Data.Hash)
+	}
 }
 
 // Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins that the thief takes.
