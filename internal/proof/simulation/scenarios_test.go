@@ -195,7 +195,7 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 }
 
 // Each effect of one agent's payment goes wrong in every way, beside another agent that pays the same bill: one pays,
-// within minutes.
+// within minutes. If one has died between creating and reserving, the other one pays within a minute.
 func TestGuardUnderFaults(t *testing.T) {
 	performEach(t, simulation.Setup{}, []string{"Guard", "Payment", "CreateGuarded", "Wallet", "Discard", "Reserve", "Commit", "Release"},
 		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
@@ -209,6 +209,12 @@ func TestGuardUnderFaults(t *testing.T) {
 			s.Elapse(5 * time.Minute)
 			s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
 		})
+	perform(t, "one is dead", simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
+		s.StartRival("client", bill("a"), 9, false)
+		s.Elapse(time.Minute)
+		s.Is("within a minute the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
+	})
 }
 
 // A wallet becomes a merchant's, and one of two processes has read the registry before. No coin of it pays another
