@@ -182,6 +182,16 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 	})
 }
 
+// An agent has died between creating and reserving: the other one pays the same bill within a minute.
+func TestGuardOfADeadAgent(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
+		s.StartRival("client", bill("a"), 9, false)
+		s.Elapse(time.Minute)
+		s.Is("within a minute the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
+	})
+}
+
 // The bump is stored and on its way, and the original is mined: receipts are asked for all attempts.
 func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
