@@ -69,12 +69,10 @@ func run(args []string) error {
 	rest := slices.DeleteFunc(slices.Clone(packages), drives)
 	beside := make(chan error, 1)
 	go func() {
-		nice := []string{"nice"}
-		err := t.test(nice, []string{"CGO_ENABLED=1"}, append(skip(slices.Concat(once, unraced)), flags...), shared)
-		beside <- cmp.Or(err, t.test(nice, nil, plain, rest))
+		err := t.test([]string{"nice"}, []string{"CGO_ENABLED=1"}, append(skip(slices.Concat(once, unraced)), flags...), shared)
+		beside <- cmp.Or(err, t.test([]string{"nice"}, nil, plain, rest))
 	}()
-	err = t.test(nil, nil, plain, slices.DeleteFunc(packages, func(p string) bool { return !drives(p) }))
-	err = cmp.Or(err, <-beside)
+	err = cmp.Or(t.test(nil, nil, plain, slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })), <-beside)
 	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err)
 }
 
