@@ -3,9 +3,8 @@
 // Go. With -all, only packages run that have such tests, and with -race those that share memory (list) run
 // once more. All but the longest yield to them.
 //
-// A skipped test fails the run, since a test that did not run proves nothing, and so does a run
-// without tests. Two skips are allowed. The message of one begins with "operating system: " and names
-// a feature that this one lacks. The other is tooltest's, "needs TOOL: REMEDY".
+// A skipped test fails the run, since it proves nothing, and so does a run without tests. Two skips are allowed:
+// "operating system: " and a feature that this one lacks, and tooltest's, "needs TOOL: REMEDY".
 package main
 
 import (

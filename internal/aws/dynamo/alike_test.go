@@ -22,8 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestAlike runs the same random operations on this package and on the store in memory. Without flags the few
-// operations are the same each time.
+// TestAlike runs the same random operations here and on the store in memory: without flags, the same few each time.
 func TestAlike(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks").Value; checks.String() == "100" {
 		must.OK(t, errors.Join(checks.Set("10"), flag.Set("rapid.seed", "1")))
