@@ -76,11 +76,11 @@ func (f filler) do(want error, c call) {
 	}
 }
 
-// fill makes n writes, 16 at once, and one more, whose answer is want.
+// fill makes n writes, four at once, and one more, whose answer is want.
 func (f filler) fill(n int, want error, write func(i int) call) {
 	f.Helper()
 	var group errgroup.Group
-	group.SetLimit(16)
+	group.SetLimit(4)
 	for i := range n {
 		group.Go(func() error {
 			f.do(nil, write(i))
