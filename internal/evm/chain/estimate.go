@@ -12,8 +12,8 @@ import (
 // Estimate returns the gas that the call needs. It returns ErrReverted if a node's simulation reverted and no other
 // node says that it passes, and ErrUnavailable if no node could simulate it. Of one or two nodes, the first estimate or
 // ErrListed counts. Of three or more, two estimates must be alike, or one must equal Within. ErrListed needs more than
-// half, or one while no other clears the recipients: a refusal moves no money. A node's list may be old: lists change
-// days after decrees (docs/decisions/0012-screening.md).
+// half, or one node if none gives an estimate: a refusal moves no money. A node's list may be old: lists change days
+// after decrees (docs/decisions/0012-screening.md).
 //
 // Estimate queries the next node when one answers badly or takes long. Once it has queried all and could decide, it
 // waits at most the duration share for the others. One revert does not decide: a node that lags may not have seen the
@@ -84,7 +84,7 @@ type estimates struct {
 	within           uint64
 	said             []uint64
 	reverted, listed error
-	refusals, list   int     // nodes with either of these errors; with ErrListed
+	refusals, list   int     // nodes with either error; those with ErrListed
 	errs             []error // other errors, in the order of the nodes
 }
 
@@ -129,8 +129,8 @@ const nonZero = 12
 
 // WorstCase estimates the gas of a transfer as if no byte of its call data were zero. The recipient must never have
 // held the token. While the token and the chain stay as they are, a transfer needs at most that much unless the token
-// treats that recipient otherwise. Of two nodes, the higher prompt answer counts, or the lower if the higher is over
-// twice last, the previous result; if last is zero, over twice the lower.
+// treats that recipient otherwise. Of two nodes, the higher prompt answer counts if it is at most twice last, the
+// previous result, or if last is zero twice the other; else the lower.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
 	if len(n) != 2 {

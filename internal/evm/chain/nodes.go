@@ -96,9 +96,9 @@ func (h Heads) Receded(earlier Heads) (names []string) {
 	return names
 }
 
-// Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer,
-// and so is ErrBusy: the node answers other calls. A late node is not silent: enough others have
-// answered. ok is false if no node gave a valid answer.
+// Silent returns the names of the nodes that gave no valid answer. ErrWrongChain is a valid answer, and so is ErrBusy:
+// the node answers other calls. A late node is not silent: we stopped waiting for it. ok is false if no node gave a
+// valid answer.
 func (h Heads) Silent() (names []string, ok bool) {
 	for i, err := range h.errs {
 		if err == nil || errors.Is(err, ErrWrongChain) || errors.Is(err, ErrBusy) || h.isLate(i) {

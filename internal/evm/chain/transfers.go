@@ -90,7 +90,7 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 	})
 }
 
-// FirstSince returns the first block since the time at, or last+1 if all up to last are older. All nodes must agree.
+// FirstSince returns the first block not older than at, or last+1 if all up to last are older. All nodes must agree.
 func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
 	var err error
 	first := sort.Search(int(last)+1, func(number int) bool {

@@ -90,7 +90,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
-	r.patient = r.patient && shared.dissent.Load() // a dispute must last for two rounds with the same nodes
+	r.patient = r.patient && shared.dissent.Load() // both rounds of a dispute wait for the same nodes
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {
@@ -106,7 +106,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 }
 
 // uncompared reports whether the tables may lack payments: no run has compared every wallet with the chain since they
-// were new or restored, or another rail is lost or not found abreast. An Idempotency-Key may have paid on that rail.
+// were new or restored, or another rail is lost or uncleared. An Idempotency-Key may have paid on that rail.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
 		return yet

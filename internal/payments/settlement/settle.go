@@ -78,7 +78,7 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 
 // finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
 // Besu answers 0 for a block whose state it has pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an
-// answer below the lowest pending nonce counts as none, and a mined nonce 0 is always due.
+// answer below the lowest pending nonce counts as none, and any other 0 as 1.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {
@@ -117,7 +117,7 @@ func (p *pass) endAll(ctx context.Context, final []wallet.PendingTx, receipts ch
 // settlePendingTx judges one mined nonce. It reports false while the verdict is open.
 func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, receipts chain.Mined) (bool, error) {
 	if s.Noop() && p.reservable(s.Nonce) {
-		return false, nil // while it is stored, no handler can commit a payment at the nonce
+		return false, nil // while the no-op is stored, no handler can commit at the nonce
 	}
 	var most chain.Agreement // one node may give a receipt of another attempt
 	for _, h := range s.Hashes {
@@ -187,9 +187,9 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 }
 
 // lostAttempt reports whether restored tables may lack the attempt that used a payment's nonce. It returns true if no
-// node gives that transaction, and stores one that they give for the next round. A transaction with the payment's call
-// is a lost bump. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment was signed
-// before p.since. If a torn copy lacks all attempts, recovery decides.
+// node gives that transaction. It stores a lost attempt for the next round. A transaction with the payment's call is a
+// lost bump. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment was signed before
+// p.since. If a torn copy lacks all attempts, recovery decides.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy

@@ -183,8 +183,8 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// gap is the time without a run after which the next run begins a new series. A table is restored to at least five
-// minutes ago (Amazon DynamoDB Developer Guide, "Point-in-time backups"), so the first run on it begins one.
+// gap is the time without a run after which the next run begins a new series. Restored tables are at least five minutes
+// behind (Amazon DynamoDB Developer Guide, "Point-in-time backups"), so their first run begins one.
 const gap = 5*time.Minute - store.Skew
 
 // know reads the last comparison with the chain, and records this run in it.
@@ -222,7 +222,7 @@ type run struct {
 	changed  bool              // known.Silent is not stored yet
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
-	resting  bool              // the next round ends the claims on resting wallets: the last had no busy one
+	resting  bool              // the next round ends the claims on resting wallets: no wallet was busy
 	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
 }
 

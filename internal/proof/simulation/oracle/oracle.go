@@ -191,14 +191,13 @@ func (o *Oracle) Published(e webhook.Event, bus bool) {
 		o.events[e.ID] = append(before, e)
 	}
 	o.mu.Unlock()
-	old := bus && len(o.past) > 0 // its job may be of tables that were lost
-	if bus && len(before) == 0 && !old {
-		o.Violate(Announced, "event %s reached the bus before its merchant", e.ID)
-	}
 	if e.Merchant == payment.Operator {
 		o.Violate(Announced, "the end of an operator's transfer was published: %s", e.ID)
 	}
-	if len(before) > 0 && !old && !reflect.DeepEqual(before[0], e) {
+	switch old := bus && len(o.past) > 0; { // its job may be of tables that were lost
+	case bus && len(before) == 0 && !old:
+		o.Violate(Announced, "event %s reached the bus before its merchant", e.ID)
+	case len(before) > 0 && !old && !reflect.DeepEqual(before[0], e):
 		o.Violate(Announced, "event %s was published in two forms", e.ID)
 	}
 	var body struct {
