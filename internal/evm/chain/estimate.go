@@ -129,8 +129,8 @@ const nonZero = 12
 
 // WorstCase estimates the gas of a transfer as if no byte of its call data were zero. The recipient must never have
 // held the token. While the token and the chain stay as they are, a transfer needs at most that much unless the token
-// treats that recipient otherwise. Of two nodes, the higher prompt answer counts if it is at most twice last, the
-// previous result, or if last is zero twice the other; else the lower.
+// treats that recipient otherwise. Of two nodes, the higher prompt answer counts. If it is over twice last (the
+// previous result; if zero: the other answer), the lower counts.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
 	if len(n) != 2 {

@@ -6,7 +6,7 @@ import "github.com/remit-payouts/remit/internal/evm/token"
 type GasRule struct {
 	InToken bool          // in a token: an account needs no other balance
 	Token   token.Address // the only token that pays gas; zero: every token pays its own transfers' gas
-	// Beside requested transfers, the token logs moves of fees and of fractions of its smallest unit to or from this
+	// Beside requested transfers, the token logs fees and fractions of its smallest unit that move to or from this
 	// account; zero: no such logs. Remit never pays this account.
 	Account token.Address
 	NoEther bool // nodes return a placeholder as the balance of ether

@@ -28,8 +28,8 @@ var ErrOpen = errors.New("circuit breaker is open")
 var ErrBusy = errors.New("node takes no more calls now")
 
 // Watch returns nodes that remember how they answered, for as long as the result lives. The node with the longest run
-// of answers is queried first, and a second node if the answer takes long. A node that misses several requests in a
-// row is skipped for a while, unless all nodes do. now and after are a clock's, as in package time.
+// of answers is queried first, and a second node if the answer takes long. A node that misses several requests in a row
+// is skipped for a while, unless all nodes do. The functions are a clock's, as in package time.
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
 	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {

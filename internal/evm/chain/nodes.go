@@ -86,7 +86,7 @@ func (h Heads) name(at int) string {
 	return host
 }
 
-// Receded returns the names of the nodes that call less final now than they did earlier.
+// Receded returns the names of the nodes whose final block is lower now than earlier.
 func (h Heads) Receded(earlier Heads) (names []string) {
 	for i := range h.nodes {
 		if h.errs[i] == nil && earlier.errs[i] == nil && h.heads[i].Final < earlier.heads[i].Final {

@@ -42,7 +42,7 @@ type quotes struct {
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
 // node answers, it returns the last agreed prices. If at most two of three or more nodes answer and no majority agrees,
-// the higher tip counts, up to twice the last agreed tip or else the base fee: that at most doubles the price.
+// the higher tip counts, up to twice the last agreed tip or, if none, the base fee: the price at most doubles.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
 // remember, then the nodes. So it finds a reservation or a pending transaction for each unsettled nonce. If a node
-// counts it, the tables hold its transaction. A node's head may be older than the tables: its count is then too low.
+// counts a nonce, its transaction is stored. A node's head may be older than the tables: its count is then too low.
 type pass struct {
 	*round
 	registered wallet.Registration
@@ -216,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: processes compare it until then
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: until opened, it is compared
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}

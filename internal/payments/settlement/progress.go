@@ -17,8 +17,8 @@ import (
 
 // countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
 // count. Later writes of the round store the count: after a crash in between, the next run publishes the same events
-// again. If publishing fails, Mined stops at that nonce, or, if that has a no-op, Paid omits it. While too few nodes
-// answer, the last count stays. Mined never rises past a payment that the pass does not know.
+// again. If publishing fails, Paid omits a nonce with a no-op; Mined stops at any other. While too few nodes answer,
+// the last count stays. Mined never rises past a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined

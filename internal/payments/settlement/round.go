@@ -90,7 +90,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
-	r.patient = r.patient && shared.dissent.Load() // both rounds of a dispute wait for the same nodes
+	r.patient = r.patient && shared.dissent.Load() // a dispute's second round waits like its first
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {

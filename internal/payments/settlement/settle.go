@@ -77,8 +77,8 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 }
 
 // finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
-// Besu answers 0 for a block whose state it has pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an
-// answer below the lowest pending nonce counts as none, and any other 0 as 1.
+// Besu answers 0 for a block whose state it pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an answer
+// below the lowest pending nonce is none; if that nonce is 0, 0 means 1.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {

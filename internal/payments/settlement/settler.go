@@ -183,8 +183,8 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// gap is the time without a run after which the next run begins a new series. Restored tables are at least five minutes
-// behind (Amazon DynamoDB Developer Guide, "Point-in-time backups"), so their first run begins one.
+// gap is the time without a run that ends a series of runs. Restored tables are at least five minutes behind (Amazon
+// DynamoDB Developer Guide, "Point-in-time backups"), so their first run begins one.
 const gap = 5*time.Minute - store.Skew
 
 // know reads the last comparison with the chain, and records this run in it.
