@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,7 +30,6 @@ type bot struct {
 	*mcp.ClientSession
 }
 
-// connectAgent serves the tools until the test ends.
 func connectAgent(t *testing.T, c merchant.MCP) bot {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
@@ -55,7 +55,7 @@ func (b bot) call(name, args string) string {
 
 // A desk answers as an API to which an agent pays 2.5 tokens.
 type desk struct {
-	key    string   // its own key; "" has a guard, "none" is no answer
+	key    string   // its own key; "" has a guard, "none" is refused
 	posts  []string // answers to POST, status and body, the last for ever
 	stored string   // the payment of each look-up, by hash or by intent; "" for none
 	posted []string // intents' keys, and different_from
@@ -74,7 +74,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body = `{"data":[{"asset":"a","token":"USDC","decimals":6,"network":"test","default":true},{"asset":"b","token":"EURC","decimals":2}]}`
 	case r.URL.Path == "/api-keys/self":
 		if body = cmp.Or(d.key, `{"repeat_guard_seconds":86400}`); body == "none" {
-			status = http.StatusForbidden
+			status, body = http.StatusForbidden, `{"detail":"No."}`
 		}
 	case strings.HasPrefix(r.URL.Path, "/transaction/"):
 		if body = d.stored; body == "" {
@@ -179,10 +179,14 @@ func TestTwoAgents(t *testing.T) {
 
 // TestAgentTools: a payment needs an intent, which the model is told to repeat; another server's answers pay nothing.
 func TestAgentTools(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) }))
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader([]int{http.StatusBadGateway, http.StatusNotFound}[min(asked.Add(1)-1, 1)]) // the first is repeated
+		fmt.Fprint(w, `{"detail":"No."}`)
+	}))
 	t.Cleanup(server.Close)
 	agent := connectAgent(t, merchant.MCP{URL: server.URL, Key: "k"})
-	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "check --url") {
+	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "check --url: refused with 404") {
 		t.Error(text)
 	}
 	if text := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !strings.Contains(text, `"intent"`) {

@@ -24,7 +24,7 @@ func connect(url, key string) *remit.Client {
 
 // assetsOf returns the assets of the stack, and that of a name; see assetOf.
 func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
-	all, err := connect(c.URL, c.Key).Assets(ctx)
+	all, err := c.Assets(ctx)
 	if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
 		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets: %w", err)
 	} else if err != nil {
