@@ -45,7 +45,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body}
+	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body, seen: map[string]bool{}}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
 	api := connect(c.URL, c.Key)
@@ -60,9 +60,16 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(r.out, "Forwarding to %s; to verify there:\n\n  export WEBHOOK_SECRET='%s'\n", c.To, r.secret)
 	}
 	fmt.Fprintln(r.out)
-	select {
-	case <-ctx.Done():
-	case err = <-served:
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+		case <-time.After(2 * time.Second):
+			a, _ := api.Call(ctx, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "")
+			if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
+				err = errors.New("the stack no longer has this webhook, as after a restart; run remit listen again")
+			}
+		}
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -102,13 +109,10 @@ type receiver struct {
 	secret string // of the endpoint
 
 	mu   sync.Mutex
-	seen []string // ids of the newest events, to find duplicates
+	seen map[string]bool // ids of events, to find duplicates
 }
 
-const (
-	bodyLimit = 1 << 20 // bytes of an event
-	seenLimit = 10_000  // events
-)
+const bodyLimit = 1 << 20 // bytes of an event
 
 // ServeHTTP takes one webhook. It answers 401 to an invalid signature.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -162,13 +166,8 @@ func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 		failure = string(ev.Data.Failure.Code)
 	}
 	if genuine {
-		verdict = "verified"
-		if slices.Contains(r.seen, id) {
-			again = "seen before"
-		} else {
-			r.seen = append(r.seen, id)
-			r.seen = r.seen[max(0, len(r.seen)-seenLimit):]
-		}
+		verdict, again = "verified", map[bool]string{true: "seen before"}[r.seen[id]]
+		r.seen[id] = true
 	}
 	amount, _ := remit.FormatUnits(ev.Data.Amount, ev.Data.Decimals) // "" of an event that is no payment's
 	words := []string{
