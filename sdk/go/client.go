@@ -204,7 +204,7 @@ func ask[T any](k *call, method, path string, body any) (none T, err error) {
 			}
 		}).last
 		doubt := refusal != nil && path == "/proposals" && !last.IsZero() && refusal.Code != "idempotency_key_reused" &&
-			(slices.Contains(unread, refusal.Status) || time.Since(last) < lifetime) // a lost attempt may have stored it
+			(slices.Contains(unread, refusal.Status) || time.Since(last) < lifetime) // a lost one may have stored it
 		switch {
 		case whole:
 			return got, nil

@@ -166,7 +166,7 @@ func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any,
 		return answer(*p.Payment, "A person approved it, and it is paid once. "+meaning(*p.Payment))
 	}
 	next := "NOTHING is paid yet: another key has to approve it. Call pay with the same intent to see whether it was."
-	if p.Status == remit.ProposalStatusCancelled || p.Status == remit.ProposalStatusExpired {
+	if over(p) {
 		next = "It was not approved, and will never be paid. Ask the user; a new attempt needs another intent."
 	}
 	return map[string]any{"proposal": p.ID, "status": p.Status, "last_refusal": p.LastRefusal, "next": next}, nil
@@ -182,11 +182,6 @@ func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error
 		next += meaning(p)
 	}
 	return answer(p, next+" Is it the same bill? To pay it again, call pay with different_from set to this tx_hash.")
-}
-
-// pays reports whether the payment, or an entry of the batch, has that recipient.
-func pays(p remit.Payment, to string) bool {
-	return strings.EqualFold(p.To, to) || slices.ContainsFunc(p.Payments, func(e remit.BatchEntry) bool { return strings.EqualFold(e.To, to) })
 }
 
 // stored returns the payment of an intent, nil if none is stored, and a zero one while it is not signed.
@@ -211,15 +206,16 @@ func (a *agent) find(ctx context.Context, in struct {
 }) (any, error) {
 	if in.Intent != "" {
 		p, err := a.stored(ctx, in.Intent)
+		next := "Its payment is under way, or waits for approval: call pay with the same intent."
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
 		case p == nil:
-			return next("Nothing is stored for it; a request of the last minute may still pay. To pay, call pay.")
-		case p.TxHash == "":
-			return next("Its payment is under way, or waits for approval: call pay with the same intent.")
+			next = "Nothing is stored for it; a request of the last minute may still pay. To pay, call pay."
+		case p.TxHash != "":
+			return answer(*p, meaning(*p))
 		}
-		return answer(*p, meaning(*p))
+		return map[string]any{"next": next}, nil
 	}
 	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
@@ -227,7 +223,10 @@ func (a *agent) find(ctx context.Context, in struct {
 	all := fmt.Sprintf("That is all that is signed of the last %d days; one under way may still pay.", in.Days)
 	since := time.Now().AddDate(0, 0, -in.Days).UTC().Format(time.RFC3339)
 	list := a.api.List(ctx, url.Values{"created_after": {since}, "limit": {"100"}})
-	return first("payments", list, all, func(p remit.Payment) (any, bool) { return shown(p), in.To == "" || pays(p, in.To) })
+	return first("payments", list, all, func(p remit.Payment) (any, bool) {
+		its := func(e remit.BatchEntry) bool { return strings.EqualFold(e.To, in.To) }
+		return shown(p), in.To == "" || slices.ContainsFunc(append(p.Payments, remit.BatchEntry{To: p.To}), its)
+	})
 }
 
 func (a *agent) wait(ctx context.Context, in struct {
@@ -240,7 +239,6 @@ func (a *agent) wait(ctx context.Context, in struct {
 	return answer(p, meaning(p))
 }
 
-// meaning explains a payment's status to the model.
 func meaning(p remit.Payment) string {
 	switch {
 	case p.Status == remit.PaymentStatusConfirmed:
@@ -266,10 +264,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 		all = []remit.ListedAsset{unit}
 	}
 	text := func(amount remit.Amount) any { // null: no limit
-		if amount == "" {
-			return nil
-		}
-		return tokens(amount, unit.Decimals)
+		return map[bool]any{true: tokens(amount, unit.Decimals)}[amount != ""]
 	}
 	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
 		"max_amount": text(key.MaxAmount), "daily_amount": text(key.DailyAmount), "daily_count": key.DailyCount,
@@ -304,8 +299,6 @@ func first[T any](name string, all iter.Seq2[T, error], next string, show func(T
 	}
 	return map[string]any{name: list, "next": next}, nil
 }
-
-func next(step string) (any, error) { return map[string]any{"next": step}, nil }
 
 func tokens(amount remit.Amount, decimals int) string {
 	text, _ := remit.FormatUnits(amount, decimals) // "" of null

@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,6 +104,8 @@ type payout struct {
 
 	out     io.Writer
 	number  int        // of the next numbered payment; see paybatch.go
+	first   string     // hash of the one with number 0; "" until it is found
+	begins  string     // its hash by the file of results
 	size    int        // rows of a batch
 	failed  []string   // descriptions of payments that paid nobody
 	lacking [][]string // results of paid rows that the file lacks
@@ -124,9 +126,6 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		return explained(err, p.api)
 	}
 	if c.Propose {
-		if err := p.summary(ctx, out, nil); err != nil || c.DryRun {
-			return err
-		}
 		return explained(p.propose(ctx), p.api)
 	}
 	if info, err := os.Stat(p.results()); err == nil && info.Mode().IsRegular() && p.earlier() == nil {
@@ -140,11 +139,15 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	} else if err != nil {
 		return fmt.Errorf("nothing was paid: %w", err)
 	}
+	if p.begins != "" && p.begins != p.first {
+		return fmt.Errorf("nothing was paid: %s is of another stack or merchant; move it away", p.results())
+	}
+	warnings := p.resembling(ctx)
 	p.lacking = p.paidElse()
 	for _, r := range p.rows {
 		r.before = r.status
 	}
-	if err := p.summary(ctx, out, p.resembling(ctx)); err != nil || c.DryRun {
+	if err := p.summary(ctx, out, warnings); err != nil || c.DryRun {
 		return err
 	}
 	if err := p.write(0); err != nil { // before the first payment: the hashes must have a place
@@ -188,24 +191,13 @@ func (p *payout) read(ctx context.Context) error {
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: nothing was paid; correct or remove %s:\n  %s", p.File, counted(len(bad), "row"), strings.Join(bad, "\n  "))
 	}
-	totals, counts := map[remit.ListedAsset]token.Amount{}, map[remit.ListedAsset]int{}
+	var sum token.Amount
 	for _, r := range p.rows {
-		if totals[r.asset], err = totals[r.asset].Add(r.amount); err != nil {
+		if sum, err = sum.Add(r.amount); err != nil {
 			return fmt.Errorf("%s: the sum of the rows: %w", p.File, err)
 		}
-		counts[r.asset]++
 	}
-	if p.coin = p.rows[0].asset; len(counts) == 1 && (p.Asset == "" || p.coin == chosen) {
-		return nil
-	}
-	var sums []string
-	for a, n := range counts {
-		sum := totals[a].Tokens(a.Decimals) + " " + a.Token
-		sums = append(sums, fmt.Sprintf("%s, %s (%s)", counted(n, "row"), sum, a.Asset))
-	}
-	slices.Sort(sums)
-	return fmt.Errorf("%s: nothing was paid: a run pays one asset, and the rows are of these; give each a file "+
-		"and a --run:\n  %s", p.File, strings.Join(sums, "\n  "))
+	return nil
 }
 
 // each calls a function with the rows of each group, several groups at once, and shows how many rows of the file are
@@ -274,6 +266,8 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 		p.noted(r, made)
 	case answered && shut(refusal):
 		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
+	case answered && refusal.Code == "idempotency_key_reused":
+		p.lost(r, refused, cmp.Or(p.cancelled(ctx, r.key), why(refusal)))
 	case answered:
 		p.lost(r, refused, why(refusal))
 	case ctx.Err() != nil:
@@ -300,7 +294,6 @@ func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment,
 	return made, err
 }
 
-// await asks for the payment of rows until it is final.
 func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	for {
 		now, err := retried(ctx, p.Patience, func() (remit.Payment, error) { return p.api.Get(ctx, rows[0].hash) })
@@ -319,7 +312,6 @@ func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	}
 }
 
-// noted stores a payment as the API returns it.
 func (p *payout) noted(r *payRow, made remit.Payment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,6 @@ func pay(t *testing.T, api *remit.Client, file, flags string) (status int, said 
 	return status, out.String()
 }
 
-// pays is pay, which has to end with a status and to say a pattern.
 func pays(t *testing.T, api *remit.Client, file, flags string, status int, says string) string {
 	t.Helper()
 	got, said := pay(t, api, file, flags)
@@ -81,7 +80,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	other := "0x3333333333333333333333333333333333333333"
 	file := filepath.Join(t.TempDir(), strings.Repeat("a long name ", 15)+".csv")
 	must.OK(t, os.Rename(write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n"), file))
-	pays(t, api, file, "--dry-run", 0, `2 rows, 3\.5 USDC in all, 2 at most in one`)
+	pays(t, api, file, "--dry-run", 0, `2 rows, 3\.5 USDC in all, 2 at most in one, at `+api.URL+"\n")
 	pays(t, api, file, "--yes --wait --asset="+devAsset, 0, `all 2 rows are confirmed, 3\.5 USDC`)
 	results, err := os.ReadFile(file + ".results.csv")
 	if err != nil || !matches(`(?m)^2,confirmed,0x[0-9a-f]{64},0x[0-9a-f]{64},\d+,,`+payee+`,1500000,pay-[0-9a-f]{32},[^,]*,,1\.5,20\S+Z,`+devAsset+`$`, string(results)) {
@@ -114,8 +113,8 @@ func TestPayAssets(t *testing.T) {
 	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
 	for _, row := range [][3]string{
 		{euros, "", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
-		{euros, "--asset=usdc", `nothing was paid: a run pays one asset.*\n  2 rows, 3.5 EURC \(` + all[1].Asset + `\)$`},
-		{mixed, "--asset=eurc", `nothing was paid: a run pays one asset.*\n  1 row, 1.5 EURC .*\n  2 rows, 5 USDC \(` + all[0].Asset},
+		{euros, "--asset=usdc", `(?s)nothing was paid; .* 2 rows:\n  line 2: it is of EURC \(` + all[1].Asset + `\), and the run pays USDC .*line 3: `},
+		{mixed, "--asset=eurc", `(?s)nothing was paid; .* 2 rows:\n  line 3: it is of USDC .*; give each asset a file.*line 4: `},
 		{plain, "--asset=dai", `asset "dai": name one of `},
 		{plain, "", `nothing was paid: this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
@@ -149,10 +148,11 @@ func TestPayFileSavedAgain(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(rows("00123", "salary Ada", "José")), 0o600))
 	ends(3, `nothing new: 3 rows, 3 USDC, on `+day+`, paid before`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
-	ends(1, `(?s)line 2 repeats a row that this run has paid as "00123": 1 USDC .*nothing was paid`, "")
+	ends(1, `(?s)line 2 repeats a row that this run has as "00123": 1 USDC .*nothing was paid`, "")
 	ends(0, `all 3 rows are confirmed.*; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
 	ends(3, `paid otherwise +1 row, with another reference`, "")
 	ends(0, `all 3 rows are confirmed`, "--run July/1")
+	pays(t, localtest.Join(t, &remit.Client{URL: api.URL}, "B"), file, "--yes", 1, `csv is of another stack`)
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
 		t.Errorf("%s%s", june, july)
@@ -161,11 +161,18 @@ func TestPayFileSavedAgain(t *testing.T) {
 	ends(3, `nothing new: 3 rows, 3 USDC, on `+day, "")
 	must.OK(t, os.WriteFile(file+".results.csv", []byte("\xef\xbb\xbf"+string(june)), 0o600))
 	ends(1, `results.csv: it was not written by this command`, "")
+	killed := strings.Replace(string(june), "\n3,confirmed", "\n3,", 1) // before it stored the last hash
+	killed = regexp.MustCompile(`\n3,,\w+`).ReplaceAllString(killed, "\n3,,")
+	must.OK(t, os.WriteFile(file+".results.csv", []byte(killed), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(rows("123", "else", "José")), 0o600))
+	ends(1, `(?s)paid otherwise +2 rows.*, "salary Ada" \(not in the file\)`, "")
 	for _, flags := range []string{"--run=single", "--run=batch --batch"} { // without the results
-		file = write(t, rows("007", "a"))
+		file = write(t, rows("007", "Ann"))
 		ends(0, `all 2 rows are confirmed`, flags)
-		file = write(t, rows("7", "a"))
-		ends(1, `(?s)"007" \(line none\).*line 2 repeats a row that this run has paid as "007": .*nothing was paid`, flags)
+		for _, was := range []string{"007", "Ann"} {
+			file = write(t, strings.Replace(rows("007", "Ann"), was, "else", 1))
+			ends(1, `(?s)"`+was+`" \(not in the file\).*line \d repeats a row that this run has as "`+was+`"`, flags)
+		}
 	}
 }
 
@@ -178,16 +185,10 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	if out := pays(t, api, file, "--yes --wait", 0, ""); strings.Contains(out, "resembles") {
 		t.Errorf("nothing resembles it:\n%s", out)
 	}
-	if a, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"`+alike("2")+`"}`); err != nil || a.Status != 201 {
-		t.Fatal(err, a.Status)
-	}
+	must.Get(api.AddRecipient(t.Context(), remit.CreateRecipientRequest{Address: alike("2")}))(t)
 	file = write(t, "address,amount\n"+alike("3")+",1\n"+payee+",1\n"+alike("4")+",1\n"+alike("4")+",1\n")
-	made, err := api.Call(t.Context(), "POST", "/api-keys", `{"scopes":["payments:read"]}`)
-	if err != nil || made.Status != 201 {
-		t.Fatal(err, made.Status)
-	}
-	narrow := regexp.MustCompile(`remit_test_\w+`).FindString(string(made.Body))
-	for key, of := range map[string]int{api.Key: 3, narrow: 2} { // each other, an earlier payment, and the address book
+	narrow := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsRead}}))(t)
+	for key, of := range map[string]int{api.Key: 3, narrow.APIKey: 2} { // each other, an earlier payment, and the address book
 		out := pays(t, &remit.Client{URL: api.URL, Key: key}, file, "--dry-run", 0, "")
 		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid before)": 2,
 			"(in your address book)": 2 * (of - 2)} {

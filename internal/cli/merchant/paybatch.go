@@ -120,6 +120,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 // begun sets the run to the mode of its first payment, and reports whether that is a batch.
 // If it is a single payment, it removes that payment's row.
 func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ error) {
+	p.first = first.TxHash
 	words := maps.Equal(first.Metadata, alone)
 	if batch = first.Payments != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
 		next, err := p.under(ctx, p.batchKey(1))
@@ -144,14 +145,14 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 	p.number++
 	switch {
 	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
-		_, err := p.stop(its, unknown, "one of these is the first row of the run, which lost its reference: see "+first.TxHash)
+		_, err := p.stop(its, unknown, "one of these is the run's first row; it lost its reference: see "+first.TxHash)
 		return false, err
 	case len(its) > 0: // the first of those with the same content, whose own key is never used
 		p.paid(its[:1], first, p.batchKey(0))
 	case first.Failure == nil || !slices.Contains(paidNobody, string(first.Failure.Code)):
 		p.lacks(first, p.batchKey(0), remit.BatchEntry{To: first.To, Amount: first.Amount, Reference: first.Reference})
 	}
-	p.recall(first)
+	p.recall()
 	return false, nil
 }
 
@@ -179,12 +180,9 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 	var paid []*payRow
 	for _, e := range entries {
 		to, err := token.ParseAddress(e.To)
-		if err != nil {
-			return fmt.Errorf("reading recipient %q: %w", e.To, err)
-		}
-		amount, err := token.ParseAmount(e.Amount.String())
-		if err != nil {
-			return fmt.Errorf("reading amount %q: %w", e.Amount, err)
+		amount, wrong := token.ParseAmount(e.Amount.String())
+		if err = errors.Join(err, wrong); err != nil {
+			return fmt.Errorf("reading an entry of %s to %q: %w", e.Amount, e.To, err)
 		}
 		rows := free[content{to, amount, e.Reference}]
 		if made.Reference == "" {
@@ -268,9 +266,14 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case shut(refusal):
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case refusal.Code == "idempotency_key_reused": // by another process, or for another file
-		before := p.number
+		if cancelled := p.cancelled(ctx, p.batchKey(p.number)); cancelled != "" {
+			return false, errors.New(cancelled)
+		}
+		before, repeats := p.number, len(p.repeats())
 		if err = p.look(ctx, true); err != nil {
 			return p.stop(rows, unknown, Plain(err))
+		} else if len(p.repeats()) > repeats && !p.Duplicates {
+			return false, errors.New("this run has paid a row under another reference meanwhile; run the same command again")
 		}
 		if *stale++; p.number > before {
 			*stale = 0

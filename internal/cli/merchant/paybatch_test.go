@@ -3,6 +3,7 @@ package merchant_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -36,7 +37,6 @@ func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.R
 	return between
 }
 
-// devAsset is the asset of the embedded chain.
 const devAsset = "eip155:1337/erc20:0x5a393Bc7930B1e07ec535d04c384B4523181d11F"
 
 // salaries are rows of a file: each has an amount of its own, by which the balance of
@@ -50,7 +50,6 @@ func salaries(rows ...int) string {
 	return b.String()
 }
 
-// upTo returns the whole numbers from first to below end.
 func upTo(first, end int) (all []int) {
 	for i := first; i < end; i++ {
 		all = append(all, i)
@@ -66,9 +65,7 @@ func paidOnce(t *testing.T, api *remit.Client, rows []int) {
 		want = append(want, fmt.Sprint(1_000+i))
 	}
 	for p, err := range api.List(t.Context(), url.Values{"limit": {"100"}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p.Status == "failed" {
 			continue
 		}
@@ -88,7 +85,7 @@ func paidOnce(t *testing.T, api *remit.Client, rows []int) {
 func TestPayBatches(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	file, all := write(t, salaries(upTo(0, 250)...)), upTo(0, 250)
-	pays(t, api, file, "--batch --dry-run", 0, `to pay +250 rows, .* in 3 batches\n`)
+	pays(t, api, file, "--batch --dry-run", 0, `to pay +250 rows, .* in 3 batches, at `)
 	pays(t, api, file, "--batch --yes --wait", 0, `all 250 rows are confirmed, 0\.281125 USDC`)
 	results := must.Get(os.ReadFile(file + ".results.csv"))(t)
 	for _, column := range []string{`(?m),(pay-[0-9a-f]{32}),`, `(?m)^\d+,confirmed,(0x[0-9a-f]{64}),0x`} {
@@ -96,12 +93,7 @@ func TestPayBatches(t *testing.T) {
 		for _, m := range regexp.MustCompile(column).FindAllStringSubmatch(string(results), -1) {
 			rows[m[1]]++
 		}
-		counts := slices.Sorted(func(yield func(int) bool) {
-			for _, n := range rows {
-				yield(n)
-			}
-		})
-		if !slices.Equal(counts, []int{50, 100, 100}) {
+		if counts := slices.Sorted(maps.Values(rows)); !slices.Equal(counts, []int{50, 100, 100}) {
 			t.Errorf("%s appears in %v rows", column, counts)
 		}
 	}
@@ -230,7 +222,7 @@ func TestPayBatchesStops(t *testing.T) {
 					flags == "single" && r.Header.Get("Idempotency-Key") == first {
 					from = &post
 				}
-			case key == "":
+			case key == "" || r.URL.Path == "/proposals":
 			case first == "" || key == first:
 				first, from = key, &find
 			case second == "" || key == second:

@@ -46,7 +46,6 @@ func (r *payRow) order() remit.Order {
 	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
-// pays reports whether the row is for that recipient and amount.
 func (r *payRow) pays(to string, amount remit.Amount) bool {
 	return r.to.String() == to && r.amount.String() == amount.String()
 }
@@ -97,6 +96,13 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		}
 		if err == nil {
 			err = f.read(row, fields)
+		}
+		if err == nil && len(p.rows) == 0 && p.Asset == "" {
+			p.coin = row.asset
+		}
+		if err == nil && row.asset != p.coin {
+			err = fmt.Errorf("it is of %s (%s), and the run pays %s (%s); give each asset a file and a --run",
+				row.asset.Token, row.asset.Asset, p.coin.Token, p.coin.Asset)
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))

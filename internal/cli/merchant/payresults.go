@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -97,6 +98,9 @@ func (p *payout) earlier() [][]string {
 func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	info, err := os.Stat(p.results())
 	for _, was := range p.earlier() {
+		if was[8] == p.batchKey(0) {
+			p.begins = cmp.Or(was[2], p.begins)
+		}
 		goesOn = goesOn || was[0] != "none" && slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
 		if err == nil && (was[1] == "" || was[1] == unknown) {
 			open = info.ModTime().Add(lifetime)
@@ -105,18 +109,17 @@ func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	return goesOn, open
 }
 
-// recall takes the final outcomes of single rows from the results, if these have the run's first payment and so belong
-// to this run and stack. Other rows are requested again with their keys.
-func (p *payout) recall(first remit.Payment) {
-	ends, ours := map[string][]string{}, false
+// recall takes the final outcomes of single rows from the results, if these have the run's first payment. Other rows
+// are requested again with their keys.
+func (p *payout) recall() {
+	ends := map[string][]string{}
 	for _, was := range p.earlier() {
-		ours = ours || was[8] == p.batchKey(0) && was[2] == first.TxHash
 		if was[1] == "confirmed" || was[1] == "failed" {
 			ends[was[8]] = was
 		}
 	}
 	for _, r := range p.rows {
-		if was, ended := ends[r.key]; ours && ended && r.hash == "" {
+		if was, ended := ends[r.key]; ended && r.hash == "" && p.begins == p.first {
 			r.status, r.hash, r.onChain, r.block, r.problem = was[1], was[2], was[3], was[4], was[5]
 			r.made, _ = time.Parse(time.RFC3339, was[12])
 		}
@@ -145,6 +148,20 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 	p.lacking = append(p.lacking, []string{"none", string(made.Status), made.TxHash, made.OnchainTxHash, "", "", e.To,
 		e.Amount.String(), key, noFormula(e.Reference), "", tokens(e.Amount, p.coin.Decimals),
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
+}
+
+// match notes a payment by its key: for its row, or as one that the run made of a row that the file lacks.
+func (p *payout) match(made remit.Payment) {
+	key, words := made.IdempotencyKey, strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
+	i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.key == key })
+	if i >= 0 && p.rows[i].status == "" {
+		p.noted(p.rows[i], made)
+	}
+	for n := range 100 { // rows with the same content
+		if i < 0 && key == payKey(words, n) && (made.Failure == nil || !slices.Contains(paidNobody, string(made.Failure.Code))) {
+			p.lacks(made, key, remit.BatchEntry{To: made.To, Amount: made.Amount, Reference: made.Reference})
+		}
+	}
 }
 
 // touching returns a context in which each request renews a file's time just before it leaves.

@@ -22,10 +22,10 @@ import (
 
 // A tally counts rows and their tokens.
 type tally struct {
-	rows        int
-	sum         token.Amount
-	largest     token.Amount
-	first, last time.Time // of their payments
+	rows    int
+	sum     token.Amount
+	largest token.Amount
+	days    []string // of their payments
 }
 
 func (p *payout) of(chosen func(*payRow) bool) (t tally) {
@@ -40,13 +40,11 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 		if t.largest.Less(r.amount) {
 			t.largest = r.amount
 		}
-		if !r.made.IsZero() && (t.first.IsZero() || r.made.Before(t.first)) {
-			t.first = r.made
-		}
-		if r.made.After(t.last) {
-			t.last = r.made
+		if !r.made.IsZero() {
+			t.days = append(t.days, r.made.Format(time.DateOnly))
 		}
 	}
+	slices.Sort(t.days)
 	return t
 }
 
@@ -56,14 +54,14 @@ func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
 	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
-	first, last := t.first.Format(time.DateOnly), t.last.Format(time.DateOnly)
-	switch {
-	case t.last.IsZero():
+	switch days := slices.Compact(slices.Clone(t.days)); len(days) {
+	case 0:
 		return text
-	case first == last:
-		return text + ", on " + last
+	case 1:
+		return text + ", on " + days[0]
+	default:
+		return text + ", from " + days[0] + " to " + days[len(days)-1]
 	}
-	return text + ", from " + first + " to " + last
 }
 
 // summary shows the payments and warnings, and asks for consent.
@@ -71,9 +69,10 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
+	do := map[bool][]string{false: {"pay", "paid"}, true: {"propose", "proposed"}}[p.Propose]
 	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  paid before     %s; not paid again: name another payout with --run\n", paid.text(p))
+		fmt.Fprintf(out, "  %-16s%s; not again: name another payout with --run\n", do[1]+" before", paid.text(p))
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
 		fmt.Fprintf(out, "  failed before   %s, not tried again: use another reference, or a file of its own with "+
@@ -82,18 +81,15 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
-	if n := len(p.lacking); n > 0 {
-		const shownElse = 5
+	if n := len(p.lacking); n > 0 && !p.Propose {
 		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or not in the file:\n", counted(n, "row"))
-		for _, was := range p.lacking[:min(n, shownElse)] {
-			fmt.Fprintf(out, "    %s %s to %s, %q (line %s)\n", was[11], p.coin.Token, was[6], was[9], was[0])
-		}
-		if n > shownElse {
-			fmt.Fprintf(out, "    and %d more, at the end of %s\n", n-shownElse, p.results())
+		for _, was := range p.lacking[:min(n, 5)] {
+			place := strings.Replace("line "+was[0], "line none", "not in the file", 1)
+			fmt.Fprintf(out, "    %s %s to %s, %q (%s)\n", was[11], p.coin.Token, was[6], was[9], place)
 		}
 	}
 	if fresh.rows == 0 {
-		fmt.Fprintln(out, "  to pay          nothing")
+		fmt.Fprintf(out, "  %-16snothing\n", "to "+do[0])
 		return nil
 	}
 	batches := ""
@@ -101,8 +97,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
-	title := map[bool]string{false: "to pay    ", true: "to propose"}[p.Propose]
-	fmt.Fprintf(out, "  %s      %s in all, %s at most in one%s\n", title, fresh.text(p), largest, batches)
+	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do[0], fresh.text(p), largest, batches, p.URL)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
@@ -111,14 +106,14 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	for _, line := range append(repeats, warnings...) {
 		fmt.Fprintln(out, "  "+line)
 	}
-	if p.DryRun {
+	switch {
+	case p.DryRun, p.Yes && (p.Duplicates || len(repeats) == 0):
 		return nil
+	case p.Yes:
+		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, or "+
+			"name another --run", do[1], counted(len(repeats), "repeat"), do[0])
 	}
-	if p.Yes && len(repeats) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: the file has %s; add --duplicates to pay them too, tell them apart by a "+
-			"reference, or name another --run", counted(len(repeats), "repeat"))
-	}
-	return p.consent(ctx, out, len(repeats))
+	return consent(ctx, out)
 }
 
 // repeats describes the rows to pay that have the content of an earlier row, or the recipient and amount of one that
@@ -138,7 +133,7 @@ func (p *payout) repeats() (lines []string) {
 		case r.twin != 0:
 			earlier = fmt.Sprint("line ", r.twin)
 		case len(paid[of]) > 0:
-			earlier = fmt.Sprintf("a row that this run has paid as %q", paid[of][0][9])
+			earlier = fmt.Sprintf("a row that this run has as %q", paid[of][0][9])
 			paid[of] = paid[of][1:]
 		default:
 			continue
@@ -148,18 +143,12 @@ func (p *payout) repeats() (lines []string) {
 	return lines
 }
 
-func (p *payout) consent(ctx context.Context, out io.Writer, repeats int) error {
-	if p.Yes {
-		return nil
-	}
+func consent(ctx context.Context, out io.Writer) error {
+	refusal := errors.New("nothing was paid; answer y at a terminal, or add --yes")
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was paid; add --yes to pay without a question")
+		return refusal
 	}
-	question := "Pay them? [y/N] "
-	if repeats > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, %s included? [y/N] ", counted(repeats, "repeat"))
-	}
-	fmt.Fprint(out, question)
+	fmt.Fprint(out, "Go on with all of these? [y/N] ")
 	typed := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n') // "" is no consent
@@ -173,7 +162,7 @@ func (p *payout) consent(ctx context.Context, out io.Writer, repeats int) error 
 	case <-ctx.Done():
 		fmt.Fprintln(out)
 	}
-	return errors.New("nothing was paid; answer y to pay, or add --yes")
+	return refusal
 }
 
 // resembling returns a warning for each row to pay whose address may be mistaken for a known one:
@@ -183,35 +172,26 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 	type ends [4]byte
 	known, named := map[ends][]token.Address{}, map[token.Address]string{}
 	of := func(a token.Address) ends { return ends{a[0], a[1], a[18], a[19]} }
-	learn := func(a token.Address, name string) {
-		if named[a] == "" {
+	learn := func(address, name string) {
+		if a, err := token.ParseAddress(address); err == nil && named[a] == "" {
 			named[a], known[of(a)] = name, append(known[of(a)], a)
-		}
-	}
-	text := func(address, name string) {
-		if a, err := token.ParseAddress(address); err == nil {
-			learn(a, name)
 		}
 	}
 	for _, was := range p.earlier() {
 		if was[2] != "" {
-			text(was[6], "paid by an earlier run of this file")
+			learn(was[6], "paid by an earlier run of this file")
 		}
 	}
 	page := url.Values{"limit": {"100"}}
-	book, err := newest(p.api.ListRecipients(ctx, page))
-	for _, e := range book {
-		text(e.Address, "in your address book")
-	}
-	payments, unread := newest(p.api.List(ctx, page))
-	for _, made := range payments {
-		text(made.To, "paid before")
-		for _, o := range made.Payments {
-			text(o.To, "paid before")
+	unread := newest(p.api.ListRecipients(ctx, page), func(e remit.Recipient) { learn(e.Address, "in your address book") })
+	missed := newest(p.api.List(ctx, page), func(made remit.Payment) {
+		p.match(made)
+		for _, e := range append(made.Payments, remit.BatchEntry{To: made.To}) {
+			learn(e.To, "paid before")
 		}
-	}
+	})
 	for _, r := range p.rows {
-		learn(r.to, fmt.Sprint("line ", r.line))
+		learn(r.to.String(), fmt.Sprint("line ", r.line))
 	}
 	warned := map[token.Address]bool{}
 	for _, r := range p.rows {
@@ -222,24 +202,24 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 		}
 		warned[r.to] = true
 	}
-	if slices.ContainsFunc([]error{err, unread}, func(err error) bool {
-		refusal, answered := errors.AsType[*remit.Refused](err)
-		return err != nil && (!answered || refusal.Status != http.StatusForbidden)
-	}) {
+	if unread || missed {
 		warnings = append(warnings, "the addresses were not compared with all that you know: the API gave no answer")
 	}
 	return warnings
 }
 
-// newest returns the first page of a list of pages of 100, and the error that ended it.
-func newest[T any](list iter.Seq2[T, error]) (first []T, err error) {
+// newest reads the first page of a list of pages of 100. It reports whether it failed, unless the key may not read it.
+func newest[T any](list iter.Seq2[T, error], read func(T)) (failed bool) {
+	n := 0
 	for one, err := range list {
 		if err != nil {
-			return first, err
+			refusal, answered := errors.AsType[*remit.Refused](err)
+			return !answered || refusal.Status != http.StatusForbidden
 		}
-		if first = append(first, one); len(first) == 100 {
+		read(one)
+		if n++; n == 100 {
 			break
 		}
 	}
-	return first, nil
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
@@ -18,28 +19,40 @@ func (p *payout) propose(ctx context.Context) error {
 	open, is := errors.AsType[*remit.Refused](err)
 	switch {
 	case len(paid) > 0 && !p.Batch:
-		return errors.New("nothing was proposed: this run has paid rows, or was released; name another one (--run)")
+		return errors.New("nothing was proposed: this run has paid rows; give others a file and a --run of their own")
 	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed: %w", err)
-	case is:
-		fmt.Fprintln(p.out, "This run was proposed before. A row with another reference than then is proposed again.")
 	}
-	first, size := p.rows[0], map[bool]int{true: batchLimit, false: 1}[p.Batch]
+	first, since, size := p.rows[0], time.Now(), map[bool]int{true: batchLimit, false: 1}[p.Batch]
 	if !p.Batch {
 		for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {p.batchKey(0)}}) {
 			if err != nil {
 				return err
 			}
-			its := func(r *payRow) bool {
+			i := slices.IndexFunc(p.rows, func(r *payRow) bool {
 				return r.pays(held.Request.To, held.Request.Amount) && r.reference == held.Request.Reference
-			}
-			i := slices.IndexFunc(p.rows, its)
+			})
 			if i < 0 {
 				return errors.New("nothing was proposed: this run was begun with --batch, or with a row that is " +
 					"not in the file; go on as it was begun")
 			}
-			first = p.rows[i]
+			first, since = p.rows[i], held.CreatedAt
 		}
+		first.key = p.batchKey(0)
+		for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first
+			if err != nil {
+				return err
+			} else if made.CreatedAt.Before(since.Add(-time.Minute)) { // clocks differ
+				break
+			}
+			if asked := made.Request; !over(made) {
+				p.match(remit.Payment{IdempotencyKey: made.IdempotencyKey, Status: remit.PaymentStatus(made.Status),
+					CreatedAt: made.CreatedAt, To: asked.To, Amount: asked.Amount, Reference: asked.Reference})
+			}
+		}
+	}
+	if err := p.summary(ctx, p.out, nil); err != nil || p.DryRun {
+		return err
 	}
 	refusals := 0
 	for number := 0; number*size < len(p.rows) && ctx.Err() == nil; number++ {
@@ -53,7 +66,7 @@ func (p *payout) propose(ctx context.Context) error {
 		} else if err != nil {
 			return fmt.Errorf("line %d and those behind were not proposed: %w; repeat the command", rows[0].line, err)
 		}
-		if made.Status == remit.ProposalStatusCancelled || made.Status == remit.ProposalStatusExpired {
+		if over(made) {
 			refusals += len(rows)
 		}
 		fmt.Fprintf(p.out, "line %d: %s %s, %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
@@ -61,8 +74,23 @@ func (p *payout) propose(ctx context.Context) error {
 	if refusals > 0 {
 		return fmt.Errorf("%s not proposed", counted(refusals, "row"))
 	}
-	fmt.Fprintln(p.out, "Another key with the scope payments:approve approves each: see docs/keys.md.")
+	fmt.Fprintln(p.out, "Another key with the scope payments:approve approves each: POST /proposals/prp_…/approve.")
 	return ctx.Err()
+}
+
+// over reports whether a proposal pays no more.
+func over(held remit.Proposal) bool {
+	return held.Status == remit.ProposalStatusCancelled || held.Status == remit.ProposalStatusExpired
+}
+
+// cancelled names the proposal that has used a key up without a payment; empty if none has.
+func (p *payout) cancelled(ctx context.Context, key string) string {
+	for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {key}}) {
+		if err == nil && over(held) {
+			return fmt.Sprintf("the proposal %s is %s; give unpaid rows a file and a --run of their own", held.ID, held.Status)
+		}
+	}
+	return ""
 }
 
 func (p *payout) proposal(number int, rows []*payRow, first *payRow) (key string, asked remit.CreateProposalRequest) {
@@ -77,7 +105,6 @@ func (p *payout) proposal(number int, rows []*payRow, first *payRow) (key string
 	asked.To, asked.Amount, asked.Reference = rows[0].to.String(), rows[0].order().Amount, rows[0].reference
 	if rows[0] == first {
 		asked.Metadata = alone
-		return p.batchKey(0), asked
 	}
 	return rows[0].key, asked
 }

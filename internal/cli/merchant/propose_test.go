@@ -53,7 +53,7 @@ func TestProposeAFile(t *testing.T) {
 		}
 		return all
 	}
-	a, b := payee+",1,a\n", payee+",1,b\n"
+	a, b, c := payee+",1,a\n", payee+",1,b\n", payee+",1,c\n"
 	const header = "address,amount,reference\n"
 	for _, rows := range []string{a + b, b + a, a + b} {
 		out := pays(t, api, write(t, header+rows), "--yes --propose --run=r", 0, "")
@@ -63,6 +63,10 @@ func TestProposeAFile(t *testing.T) {
 	}
 	if n := len(open()); n != 2 {
 		t.Fatalf("%d proposals of 2 rows", n)
+	}
+	for _, rows := range []string{a + c, c + a} {
+		pays(t, api, write(t, header+rows), "--yes --propose --run=r", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
+			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --duplicates`)
 	}
 	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+\); another`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
@@ -86,6 +90,7 @@ func TestProposeAFile(t *testing.T) {
 		must.OK(t, err)
 	}
 	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, "") // one was released
+	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `line 3 refused: the proposal prp_\w+ is cancelled; give unpaid rows`)
 	paid := 0
 	for _, err := range api.List(t.Context(), url.Values{}) {
 		must.OK(t, err)
@@ -95,10 +100,11 @@ func TestProposeAFile(t *testing.T) {
 		t.Errorf("%d are paid", paid)
 	}
 	proposals := open()
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "(?s)to propose.*proposed before.*was begun")
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "was begun")
 	if len(open()) != len(proposals) {
 		t.Error("its rows were proposed one by one")
 	}
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
 	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 1, "cancelled\n2 rows not proposed$")
+	pays(t, api, write(t, header+a+b), "--yes --batch --run=batch", 1, `\nthe proposal prp_\w+ is .* --run of their own$`)
 }
