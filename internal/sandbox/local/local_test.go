@@ -203,6 +203,7 @@ func TestWelcome(t *testing.T) {
 	readme := must.Get(os.ReadFile("../../../README.md"))(t)
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0")
 	url := strings.Fields(out.Await(t, "API"))[1]
+	out.Await(t, "REMIT_URL="+url)
 	for _, name := range []string{"KEY=", "/send-payment", " -d ", "sleep 4"} {
 		shown := strings.ReplaceAll(strings.TrimSpace(out.Await(t, name)), url, "http://127.0.0.1:8080")
 		if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(shown) + `$`).Match(readme) {

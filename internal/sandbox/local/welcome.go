@@ -38,8 +38,8 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	if s.DynamoDB != "" {
 		store = "DynamoDB at " + s.DynamoDB
 	}
-	fmt.Fprintf(&b, "  data       %s\n", store)
-	fmt.Fprintf(&b, "  operators  export REMIT_STACK=%s, then %s wallet list (docs/operate.md)\n", s.url, os.Args[0])
+	fmt.Fprintf(&b, "  data       %s\n  commands   export REMIT_STACK=%s REMIT_URL=%[2]s, then %s wallet list "+
+		"(docs/operate.md)\n", store, s.url, os.Args[0])
 	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", s.curls())
 	_, _ = io.WriteString(w, b.String())
 }
