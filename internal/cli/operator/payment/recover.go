@@ -202,9 +202,9 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put "+
-		"back, %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops, r.Known, r.Stored,
-		d.Coins(r.Sum), len(r.Foreign))
+	fmt.Fprintf(&b, "%s: %d wallets, %d nonces %s up\n%d payments of the tables are on the chain\n%d payments put "+
+		"back, %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops,
+		map[bool]string{true: "to use", false: "used"}[r.DryRun], r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
 	}

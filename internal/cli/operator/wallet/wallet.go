@@ -185,7 +185,7 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 				continue
 			}
 			rows = append(rows, r)
-			next, spend := "not used", "-"
+			next, spend := "not used", "not opened"
 			if r.NextNonce != nil {
 				next, spend = fmt.Sprint(*r.NextNonce), r.Token.Tokens(on.Asset.Decimals)
 			}
