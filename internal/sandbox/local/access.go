@@ -108,24 +108,34 @@ func (s *Settings) embedded(n int) (config devnet.Config) {
 	return config
 }
 
-// discover queries every node for its chain and token, takes the first answer, and lists the
-// silent nodes. It fails if all are silent.
+// discover takes the chain and token that most nodes give. It lists the silent nodes. It fails if all are
+// silent, or if two answers are as frequent.
 func (r *rail) discover(ctx context.Context, contract token.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	type facts struct {
+		chainID uint64
+		token   token.Token
+	}
+	answers := map[facts]int{}
 	for i, url := range r.urls {
 		id, asset, err := inspect.Discover(ctx, url, contract)
-		switch {
-		case err != nil:
+		if err == nil {
+			answers[facts{id, asset}]++
+		} else {
 			r.silent = append(r.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(r.urls), err))
-		case r.ChainID == 0:
-			r.ChainID, r.Token = id, asset
 		}
 	}
-	if r.ChainID == 0 {
-		return errors.Join(r.silent...)
+	err, most := errors.Join(r.silent...), 0
+	for answer, n := range answers {
+		if n == most {
+			err = fmt.Errorf("nodes of chain %d (%s) and of chain %d (%s): name those of one", r.ChainID, r.Token.Symbol,
+				answer.chainID, answer.token.Symbol)
+		} else if n > most {
+			err, most, r.ChainID, r.Token = nil, n, answer.chainID, answer.token
+		}
 	}
-	return nil
+	return err
 }
 
 // A vault has the keys of all rails' wallets, in memory only.
