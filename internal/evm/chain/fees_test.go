@@ -276,7 +276,7 @@ func TestFees(t *testing.T) {
 }
 
 // TestOneFastNodeOfThree sets no tip: a second answer is waited for, and a node that answers alone, or beside one that
-// differs, gets at most twice the last agreed tip, or the base fee.
+// differs, sets at most the last agreed tip, or the base fee.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		greedy, b, c := priced(200_000), priced(100), priced(100)
@@ -299,17 +299,16 @@ func TestOneFastNodeOfThree(t *testing.T) {
 		quote("the others are down, and nothing is known", 100, 100)
 		greedy.gas = 0
 		quote("nor a base fee", 0, 0)
-		nodes := slowly(greedy, b, c)
-		greedy.gas, greedy.greed, b.down, c.down = 100, 0, false, false
-		if _, err := nodes.Fees(t.Context()); err != nil {
-			t.Error(err)
-		}
-		b.down, c.down = true, true
-		for _, asks := range []struct{ tip, want uint64 }{{200_000, 200}, {150, 150}} {
+		for _, test := range []struct{ agreed, alone, want uint64 }{{1, 1, 100}, {1, 8, 100}, {8, 1, 100}, {9, 8, 0}, {9, 9, 0}} {
+			nodes := slowly(greedy, b, c)
+			greedy.gas, greedy.greed, b.greed, c.greed, b.down, c.down = 100, test.agreed, test.agreed, test.agreed, false, false
+			if _, err := nodes.Fees(t.Context()); err != nil {
+				t.Error(err)
+			}
 			time.Sleep(time.Hour)
-			greedy.gas = asks.tip
-			if got, err := nodes.Fees(t.Context()); err != nil || got.Tip != token.Units(asks.want) {
-				t.Errorf("the others are down for an hour: %v, %v, want %d", got.Tip, err, asks.want)
+			greedy.greed, b.down, c.down = test.alone, true, true
+			if got, err := nodes.Fees(t.Context()); err != nil || got.Tip != token.Units(test.want) {
+				t.Errorf("the others are down for an hour: %v, %v, want %d", got.Tip, err, test.want)
 			}
 		}
 	})

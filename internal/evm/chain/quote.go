@@ -42,7 +42,8 @@ type quotes struct {
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
 // node answers, it returns the last agreed prices. If at most two of three or more nodes answer and no majority agrees,
-// the higher tip counts, up to twice the last agreed tip or, if none, the base fee: the price at most doubles.
+// the higher tip counts, up to the last agreed tip or, if none, the base fee. More would rise each time where our own
+// transactions set the tips that nodes propose.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,10 +81,11 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount) (token.Am
 	case 2*len(near(said, price, alike)) > len(n):
 		last.price, last.at = price, b.now()
 	case !larger && len(n) > 2 && len(said) <= n.hurry():
-		if most := last.price.ScaleUp(alike, 1); !last.at.IsZero() {
-			base = most
+		known := !last.at.IsZero()
+		if known {
+			base = last.price
 		}
-		return median([]token.Amount{median(said, true), base}, false), !base.IsZero()
+		return median([]token.Amount{median(said, true), base}, false), known || !base.IsZero()
 	case b.now().Sub(last.at) < quoteAge:
 		if said = near(said, last.price, beyond); len(said) == 0 {
 			return last.price, true
