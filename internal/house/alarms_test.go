@@ -207,7 +207,8 @@ func TestEveryAlarmRings(t *testing.T) {
 		refusals.Reset()
 		if crosses(func(m *emf.Meter) { // a sandbox with a faucet's 20 tokens, and a stack that is well
 			funds := []settlement.Funds{{Balance: token.Units(20_000_000), Gas: token.Units(2_000_000e9)}}
-			runreport.Add(m, settlement.Account{Report: settlement.Report{Confirmed: perMinute, Wallets: funds}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
+			runreport.Add(m, settlement.Account{Report: settlement.Report{Confirmed: perMinute, Wallets: funds},
+				Config: stack.Config{Token: token.Token{Decimals: 6}}})
 			ran(settlement.Report{Confirmed: perMinute, Funding: []uint64{3},
 				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", 1)
