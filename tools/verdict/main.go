@@ -78,7 +78,7 @@ func run(args []string) error {
 // once are long tests of `make test` that -all does not repeat: they drive other processes, or repeat at length
 // the work of shorter tests of their packages.
 var once = []string{"TestCostOfSettling", "TestEveryFault",
-	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestRecoverPage", "TestReplay"}
+	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestReplay"}
 
 // unraced are tests that drive a database for minutes, which the race detector makes ten times slower.
 var unraced = []string{"TestAlike", "TestDamagedItemsAreNamed", "TestFull", "TestPagesHaveABudget"}

@@ -299,16 +299,19 @@ func TestOneFastNodeOfThree(t *testing.T) {
 		quote("the others are down, and nothing is known", 100, 100)
 		greedy.gas = 0
 		quote("nor a base fee", 0, 0)
-		for _, test := range []struct{ agreed, alone, want uint64 }{{1, 1, 100}, {1, 8, 100}, {8, 1, 100}, {9, 8, 0}, {9, 9, 0}} {
+		greedy.gas, c.takes = 100, late
+		for _, tip := range []struct{ agreed, greedy, b, want uint64 }{ // times 100; 9: zero; of b, 0: it is down
+			{1, 1, 0, 100}, {1, 8, 0, 100}, {8, 1, 0, 100}, {9, 8, 0, 0}, {9, 9, 0, 0}, {1, 8, 3, 300}, {1, 8, 9, 100},
+		} {
 			nodes := slowly(greedy, b, c)
-			greedy.gas, greedy.greed, b.greed, c.greed, b.down, c.down = 100, test.agreed, test.agreed, test.agreed, false, false
+			greedy.greed, b.greed, c.greed, b.down, c.down = tip.agreed, tip.agreed, tip.agreed, false, false
 			if _, err := nodes.Fees(t.Context()); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Hour)
-			greedy.greed, b.down, c.down = test.alone, true, true
-			if got, err := nodes.Fees(t.Context()); err != nil || got.Tip != token.Units(test.want) {
-				t.Errorf("the others are down for an hour: %v, %v, want %d", got.Tip, err, test.want)
+			greedy.greed, b.greed, b.down, c.down = tip.greedy, tip.b, tip.b == 0, true
+			if got, err := nodes.Fees(t.Context()); err != nil || got.Tip != token.Units(tip.want) {
+				t.Errorf("one or two are down for an hour, %v: %v, %v", tip, got.Tip, err)
 			}
 		}
 	})

@@ -42,8 +42,8 @@ type quotes struct {
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
 // node answers, it returns the last agreed prices. If at most two of three or more nodes answer and no majority agrees,
-// the higher tip counts, up to the last agreed tip or, if none, the base fee. More would rise each time where our own
-// transactions set the tips that nodes propose.
+// the higher tip counts, up to the lower or the last agreed tip (if none, the base fee). More would rise each time where
+// our own transactions set the tips that nodes propose.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 		}
 		var ok bool
 		if *price.of(&market), ok = n.price(i, said, market.BaseFee); !ok {
-			return Market{}, fmt.Errorf("%w: one node of %d gives a tip, and no base fee", ErrUnavailable, len(n))
+			return Market{}, fmt.Errorf("%w: of %d nodes, too few give a tip or a base fee", ErrUnavailable, len(n))
 		}
 	}
 	return market, nil
@@ -84,6 +84,9 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount) (token.Am
 		known := !last.at.IsZero()
 		if known {
 			base = last.price
+		}
+		if len(said) > 1 { // the lower is at most an honest node's
+			base = median([]token.Amount{base, median(said, false)}, true)
 		}
 		return median([]token.Amount{median(said, true), base}, false), known || !base.IsZero()
 	case b.now().Sub(last.at) < quoteAge:
