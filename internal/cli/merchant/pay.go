@@ -105,7 +105,7 @@ type payout struct {
 	out     io.Writer
 	number  int        // of the next numbered payment; see paybatch.go
 	first   string     // hash of the one with number 0; "" until it is found
-	begins  string     // its hash by the file of results
+	begins  string     // its hashes by the file of results: of the payment, and on the chain
 	size    int        // rows of a batch
 	failed  []string   // descriptions of payments that paid nobody
 	lacking [][]string // results of paid rows that the file lacks
@@ -139,8 +139,8 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	} else if err != nil {
 		return fmt.Errorf("nothing was paid: %w", err)
 	}
-	if p.begins != "" && p.begins != p.first {
-		return fmt.Errorf("nothing was paid: %s is of another stack or merchant; move it away", p.results())
+	if p.begins != "" && (p.first == "" || !strings.Contains(p.begins, p.first)) {
+		return fmt.Errorf("nothing was paid: %s is of another stack, or tables were lost; move it away", p.results())
 	}
 	warnings := p.resembling(ctx)
 	p.lacking = p.paidElse()

@@ -267,7 +267,9 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case refusal.Code == "idempotency_key_reused": // by another process, or for another file
 		if cancelled := p.cancelled(ctx, p.batchKey(p.number)); cancelled != "" {
-			return false, errors.New(cancelled)
+			p.number++
+			_, err = p.stop(rows, refused, cancelled)
+			return true, err
 		}
 		before, repeats := p.number, len(p.repeats())
 		if err = p.look(ctx, true); err != nil {

@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -98,8 +97,8 @@ func (p *payout) earlier() [][]string {
 func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	info, err := os.Stat(p.results())
 	for _, was := range p.earlier() {
-		if was[8] == p.batchKey(0) {
-			p.begins = cmp.Or(was[2], p.begins)
+		if was[8] == p.batchKey(0) && was[2] != "" {
+			p.begins = was[2] + " " + was[3]
 		}
 		goesOn = goesOn || was[0] != "none" && slices.Contains([]string{"", unknown, notSent, "pending"}, was[1])
 		if err == nil && (was[1] == "" || was[1] == unknown) {
@@ -119,7 +118,7 @@ func (p *payout) recall() {
 		}
 	}
 	for _, r := range p.rows {
-		if was, ended := ends[r.key]; ended && r.hash == "" && p.begins == p.first {
+		if was, ended := ends[r.key]; ended && r.hash == "" && strings.Contains(p.begins, p.first) {
 			r.status, r.hash, r.onChain, r.block, r.problem = was[1], was[2], was[3], was[4], was[5]
 			r.made, _ = time.Parse(time.RFC3339, was[12])
 		}

@@ -11,15 +11,14 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// propose proposes the rows: each alone, or with --batch up to 100 together. The keys are those under which the same
-// run would pay, so that it never pays beside its proposals. Like `remit pay` it gives the first row number 0: another
-// order of the file must find it there.
+// propose proposes the rows, each alone or with --batch up to 100 together, under the keys under which the run would
+// pay: so it never pays beside its proposals. As with `remit pay`, the first row has number 0.
 func (p *payout) propose(ctx context.Context) error {
 	paid, err := p.under(ctx, p.batchKey(0))
 	open, is := errors.AsType[*remit.Refused](err)
 	switch {
 	case len(paid) > 0 && !p.Batch:
-		return errors.New("nothing was proposed: this run has paid rows; give others a file and a --run of their own")
+		return errors.New("nothing was proposed: this run has paid; rows not paid or proposed need a new file and --run")
 	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed: %w", err)
 	}
@@ -87,7 +86,7 @@ func over(held remit.Proposal) bool {
 func (p *payout) cancelled(ctx context.Context, key string) string {
 	for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {key}}) {
 		if err == nil && over(held) {
-			return fmt.Sprintf("the proposal %s is %s; give unpaid rows a file and a --run of their own", held.ID, held.Status)
+			return fmt.Sprintf("%s is %s; rows not paid or proposed need a new file and --run", held.ID, held.Status)
 		}
 	}
 	return ""

@@ -90,7 +90,7 @@ func TestProposeAFile(t *testing.T) {
 		must.OK(t, err)
 	}
 	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, "") // one was released
-	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `line 3 refused: the proposal prp_\w+ is cancelled; give unpaid rows`)
+	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `line 3 refused: prp_\w+ is cancelled; rows not paid`)
 	paid := 0
 	for _, err := range api.List(t.Context(), url.Values{}) {
 		must.OK(t, err)
@@ -106,5 +106,5 @@ func TestProposeAFile(t *testing.T) {
 	}
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
 	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 1, "cancelled\n2 rows not proposed$")
-	pays(t, api, write(t, header+a+b), "--yes --batch --run=batch", 1, `\nthe proposal prp_\w+ is .* --run of their own$`)
+	pays(t, api, write(t, header+a+b), "--yes --batch --run=batch", 1, `lines 2 to 3 refused: prp_\w+ is .* --run\n.*2 refused`)
 }
