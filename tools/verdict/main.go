@@ -47,7 +47,7 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("listing the packages: %w", err)
 	}
-	if !slices.Contains(flags, "-race") {
+	if !all || !slices.Contains(flags, "-race") {
 		shared = nil
 	}
 	if len(packages)+len(shared) == 0 {
@@ -58,12 +58,12 @@ func run(args []string) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go t.report(len(packages)+len(shared), ended)
-	plain := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 	if !all {
-		err = t.test(nil, []string{"REMIT_TEST_TOOLS=none"}, plain, packages)
+		err = t.test(nil, []string{"REMIT_TEST_TOOLS=none"}, flags, packages)
 		return cmp.Or(t.end(all, ""), err) // err: a failure that no event shows
 	}
 	skip := func(tests []string) []string { return []string{"-skip=^(" + strings.Join(tests, "|") + ")$"} }
+	plain := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 	plain = append(skip(once), plain...)
 	rest := slices.DeleteFunc(slices.Clone(packages), drives)
 	beside := make(chan error, 1)
