@@ -1,7 +1,7 @@
 // Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
 // the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
-// Go. With -all, only packages run that have such tests, and with -race those that share memory (list) run
-// once more. All but the longest yield to them.
+// Go. With -all, only packages run that have such tests, and with -race those that share memory (list).
+// All yield to the longest.
 //
 // A skipped test fails the run, since it proves nothing, and so does a run without tests. Two skips are allowed:
 // "operating system: " and a feature that this one lacks, and tooltest's, "needs TOOL: REMEDY".
@@ -65,10 +65,10 @@ func run(args []string) error {
 	skip := func(tests []string) []string { return []string{"-skip=^(" + strings.Join(tests, "|") + ")$"} }
 	plain := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 	plain = append(skip(once), plain...)
-	rest := slices.DeleteFunc(slices.Clone(packages), drives)
+	rest := slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return drives(p) || slices.Contains(shared, p) })
 	beside := make(chan error, 1)
 	go func() {
-		err := t.test([]string{"nice"}, []string{"CGO_ENABLED=1"}, append(skip(slices.Concat(once, unraced)), flags...), shared)
+		err := t.test([]string{"nice"}, []string{"CGO_ENABLED=1"}, append(skip(once), flags...), shared)
 		beside <- cmp.Or(err, t.test([]string{"nice"}, nil, plain, rest))
 	}()
 	err = cmp.Or(t.test(nil, nil, plain, slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })), <-beside)
@@ -80,8 +80,8 @@ func run(args []string) error {
 var once = []string{"TestCostOfSettling", "TestEveryFault",
 	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestReplay"}
 
-// unraced are tests that drive a database for minutes, which the race detector makes ten times slower.
-var unraced = []string{"TestAlike", "TestDamagedItemsAreNamed", "TestFull", "TestPagesHaveABudget"}
+// unraced is the package whose tests drive a database for minutes: the race detector makes them ten times slower.
+const unraced = "internal/aws/dynamo"
 
 // drives reports whether a package's tests do no more than drive other processes. They take longest.
 func drives(pkg string) bool {
@@ -127,7 +127,7 @@ func list(patterns []string, some bool) (packages, shared []string, err error) {
 			shares[name] = shares[name] || fields[1] == "" && strings.Contains(fields[2], mark)
 		}
 	}
-	shared = slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return !shares[p] })
+	shared = slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return !shares[p] || short(p) == unraced })
 	return slices.DeleteFunc(packages, func(p string) bool { return some && !asks[p] }), shared, err
 }
 
