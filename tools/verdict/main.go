@@ -1,6 +1,6 @@
 // Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
 // the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
-// Go. With -all, only packages run that have such tests, and with -race those that share memory (list).
+// Go. With -all, only packages with such tests run, and with -race those that share memory too (list).
 // All yield to the longest.
 //
 // A skipped test fails the run, since it proves nothing, and so does a run without tests. Two skips are allowed:
@@ -50,6 +50,8 @@ func run(args []string) error {
 	if !all || !slices.Contains(flags, "-race") {
 		shared = nil
 	}
+	packages = slices.DeleteFunc(packages, func(p string) bool { return slices.Contains(shared, p) })
+	rest := slices.DeleteFunc(slices.Clone(packages), drives)
 	if len(packages)+len(shared) == 0 {
 		return fmt.Errorf("no package has such tests in %v", patterns)
 	}
@@ -65,7 +67,6 @@ func run(args []string) error {
 	skip := func(tests []string) []string { return []string{"-skip=^(" + strings.Join(tests, "|") + ")$"} }
 	plain := slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 	plain = append(skip(once), plain...)
-	rest := slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return drives(p) || slices.Contains(shared, p) })
 	beside := make(chan error, 1)
 	go func() {
 		err := t.test([]string{"nice"}, []string{"CGO_ENABLED=1"}, append(skip(once), flags...), shared)
@@ -107,8 +108,8 @@ func (t *tally) test(prefix, env, flags, packages []string) error {
 	return cmp.Or(t.read(events), tests.Wait())
 }
 
-// list returns the packages that have tests, or with some only those whose tests may ask tooltest. Of all that have
-// tests, shared are those that share memory: they import sync, sync/atomic or errgroup, beside their tests.
+// list returns the packages that have tests, or with some only those whose tests may ask tooltest. shared are all with
+// tests whose own code, not the tests, imports sync, sync/atomic or errgroup.
 func list(patterns []string, some bool) (packages, shared []string, err error) {
 	const format = "{{.ImportPath}}\t{{.ForTest}}\t{{range .Imports}}={{.}} {{end}}{{range .Deps}}{{.}} {{end}}"
 	cmd := exec.Command("go", append([]string{"list", "-test", "-f", format}, patterns...)...)

@@ -149,7 +149,7 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
 }
 
-// match notes a payment by its key: for its row, or as one that the run made of a row that the file lacks.
+// match notes a payment of this run, known by its key: for its row, or for a row that the file lacks.
 func (p *payout) match(made remit.Payment) {
 	key, words := made.IdempotencyKey, strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.key == key })

@@ -165,7 +165,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 			}
 		case <-time.After(time.Second):
 			for d, err := range s.api.ListDeliveries(ctx, s.webhook.ID, nil) {
-				if err != nil || s.arrived == nil && d.Status == "delivered" {
+				if s.arrived == nil && (err != nil || d.Status == "delivered") {
 					return "the endpoint took it", err
 				}
 			}
