@@ -320,7 +320,7 @@ func TestSend(t *testing.T) {
 		why   string
 		alone bool
 		took  time.Duration
-		asks  int
+		asks  int64
 	}{{"beside another", false, 30 * time.Second, 3}, {"alone", true, 50 * time.Second, 5}} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := &stub{takes: always(time.Hour)}, &stub{takes: always(usual)}

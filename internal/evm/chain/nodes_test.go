@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -453,7 +454,7 @@ type stub struct {
 	lost      int // requests for transactions, or block hashes, that get no answer
 
 	takes func(request int) time.Duration // for fees, estimates, accounts and bytes, by the number of the request, from 1 on
-	asked int                             // such requests
+	asked int64                           // such requests
 	deaf  bool                            // it takes so long whatever the caller's time
 }
 
@@ -471,14 +472,13 @@ func (s *stub) wait(ctx context.Context) error {
 	if s.takes == nil {
 		return s.err()
 	}
-	s.asked++
 	if s.deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	select {
-	case <-time.After(s.takes(s.asked)):
+	case <-time.After(s.takes(int(atomic.AddInt64(&s.asked, 1)))):
 		return s.err()
 	case <-ctx.Done():
 		return ctx.Err()

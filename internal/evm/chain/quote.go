@@ -42,33 +42,36 @@ type quotes struct {
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
 // node answers, it returns the last agreed prices. If at most two of three or more nodes answer and no majority agrees,
-// the higher tip counts, up to the lower or the last agreed tip (if none, the base fee). More would rise each time where
-// our own transactions set the tips that nodes propose.
+// the higher tip counts, up to the lower or the last agreed tip. More would rise each time where our own transactions
+// set the tips that nodes propose. If none was agreed, it waits for the others; without them the bound is the base fee.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	markets, errs := gather(ctx, n, n.hurry(), patience, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
-	var market Market
-	for i, price := range prices {
-		var said []token.Amount
-		for j, m := range markets {
-			if errs[j] == nil {
-				said = append(said, *price.of(&m))
+	for _, wanted := range []int{n.hurry(), len(n)} {
+		markets, errs := gather(ctx, n, wanted, patience, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+		market, ok := Market{}, false
+		for i, price := range prices {
+			var said []token.Amount
+			for j, m := range markets {
+				if errs[j] == nil {
+					said = append(said, *price.of(&m))
+				}
 			}
+			if len(said) == 0 {
+				return Market{}, unavailable(errs)
+			}
+			*price.of(&market), ok = n.price(i, said, market.BaseFee, wanted)
 		}
-		if len(said) == 0 {
-			return Market{}, unavailable(errs)
-		}
-		var ok bool
-		if *price.of(&market), ok = n.price(i, said, market.BaseFee); !ok {
-			return Market{}, fmt.Errorf("%w: of %d nodes, too few give a tip or a base fee", ErrUnavailable, len(n))
+		if ok { // of the tip, the last
+			return market, nil
 		}
 	}
-	return market, nil
+	return Market{}, fmt.Errorf("%w: of %d nodes, too few give a tip or a base fee", ErrUnavailable, len(n))
 }
 
-// price chooses one of the nodes' prices. It reports false if nothing bounds the tip of a single node.
-func (n Nodes) price(kind int, said []token.Amount, base token.Amount) (token.Amount, bool) {
+// price chooses one of the nodes' prices, once wanted nodes were waited for. It reports false if nothing bounds the tip:
+// base counts if all were.
+func (n Nodes) price(kind int, said []token.Amount, base token.Amount, wanted int) (token.Amount, bool) {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
 	if b == nil {
@@ -88,7 +91,7 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount) (token.Am
 		if len(said) > 1 { // the lower is at most an honest node's
 			base = median([]token.Amount{base, median(said, false)}, true)
 		}
-		return median([]token.Amount{median(said, true), base}, false), known || !base.IsZero()
+		return median([]token.Amount{median(said, true), base}, false), known || wanted == len(n) && !base.IsZero()
 	case b.now().Sub(last.at) < quoteAge:
 		if said = near(said, last.price, beyond); len(said) == 0 {
 			return last.price, true
