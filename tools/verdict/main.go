@@ -76,13 +76,15 @@ func run(args []string) error {
 	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err)
 }
 
-// once are long tests of `make test` that -all does not repeat: they drive other processes, or repeat at length
-// the work of shorter tests of their packages.
-var once = []string{"TestCostOfSettling", "TestEveryFault",
-	"TestGuides", "TestMoveUnknown", "TestPagesFitIntoAnAnswer", "TestPayKilledAtRandom", "TestReplay"}
+// once are long tests of `make test` that -all does not repeat: they drive other processes, compute alone, or repeat
+// at length the work of shorter tests of their packages.
+var once = []string{"TestABusThatIsDown", "TestCostOfSettling", "TestEveryFault", "TestGuides", "TestMoveUnknown",
+	"TestPagesFitIntoAnAnswer", "TestPayBatches", "TestPayBatchesAfterAFailure", "TestPayKilledAtRandom",
+	"TestReadsTransfersFromAnyNode", "TestReplay", "TestSeeds", "TestSignsAsGoEthereumDoes"}
 
-// unraced is the package whose tests drive a database for minutes: the race detector makes them ten times slower.
-const unraced = "internal/aws/dynamo"
+// unraced has tools and wrappers of AWS, which share little. The race detector makes the tests of a database ten times
+// slower.
+var unraced = []string{"internal/aws/", "internal/deployment/", "tools/"}
 
 // drives reports whether a package's tests do no more than drive other processes. They take longest.
 func drives(pkg string) bool {
@@ -128,7 +130,9 @@ func list(patterns []string, some bool) (packages, shared []string, err error) {
 			shares[name] = shares[name] || fields[1] == "" && strings.Contains(fields[2], mark)
 		}
 	}
-	shared = slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return !shares[p] || short(p) == unraced })
+	shared = slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
+		return !shares[p] || slices.ContainsFunc(unraced, func(dir string) bool { return strings.HasPrefix(short(p), dir) })
+	})
 	return slices.DeleteFunc(packages, func(p string) bool { return some && !asks[p] }), shared, err
 }
 
