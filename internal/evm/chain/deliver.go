@@ -9,8 +9,8 @@ import (
 
 // Deliver sends stored bytes to every node and returns the best reply, because the network can mine bytes that one node
 // holds. Once a node holds them, Deliver waits at most the duration patience for the others. If a node lacks the
-// nonce's predecessors, Deliver sends them in nonce order, and then the bytes again. The func before gets them, at most
-// once per node; if it is nil, none is sent.
+// nonce's predecessors, Deliver sends them in nonce order, and then the bytes again. The func before fetches them, at
+// most once per node; if nil, none is sent.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -51,7 +51,9 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 			}
 		case <-late:
 			for _, node := range missing {
-				breakerOf(node).note(errLate)
+				if n.Suffice(count) { // one fast node makes none late
+					breakerOf(node).note(errLate)
+				}
 			}
 			return best
 		}

@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
 // wei draws a price: up to about 18 ether per gas, far beyond any market.
@@ -251,7 +251,7 @@ func TestFees(t *testing.T) {
 		{"of two the larger base fee and the smaller tip", []*stub{priced(5), priced(7)}, 7, 5, usual},
 		{"of three the middle", []*stub{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
 		{"of four the middle two", []*stub{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
-		{"a node that is late is not waited for", []*stub{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
+		{"a late node is not waited for", []*stub{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
 		{"a slow node is", []*stub{priced(5), {gas: 6, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
 		{"while none has answered all are", []*stub{{down: true, takes: always(usual)},
 			{gas: 6, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
@@ -276,45 +276,47 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestOneFastNodeOfThree sets no tip: a second answer is waited for, and a node that answers alone, or beside one that
-// differs, sets at most the last agreed tip, or the base fee.
+// TestOneFastNodeOfThree sets no price: a second answer is waited for, and where none was agreed of late, a third. A node
+// that answers alone, or beside one that differs, sets at most the last agreed tip, or the base fee.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		greedy, b, c := priced(200_000), priced(100), priced(100)
-		late := always(600 * time.Millisecond)
-		b.takes, c.takes = late, late
-		fees := func(nodes chain.Nodes) (chain.Market, error) { defer synctest.Wait(); return nodes.Fees(t.Context()) }
-		quote := func(why string, base, tip uint64) {
+		quote := func(why string, nodes chain.Nodes, base, tip uint64, within time.Duration) {
 			t.Helper()
-			got, err := fees(slowly(greedy, b, c))
+			began := time.Now()
+			got, err := nodes.Fees(t.Context())
 			want := chain.Market{BaseFee: token.Units(base), Tip: token.Units(tip), L1Fee: token.Units(base)}
-			if (err == nil) != (base > 0) || err == nil && got != want {
-				t.Errorf("%s: %v, %v, want %v", why, got, err, want)
+			if took := time.Since(began); (err == nil) != (base > 0) || err == nil && got != want || took > within {
+				t.Errorf("%s: %v, %v after %v, want %v", why, got, err, took, want)
 			}
+			synctest.Wait()
 		}
-		quote("the others are slow", 100, 100)
-		c.takes = always(2 * time.Second)
-		quote("in a new process the third is waited for", 100, 100)
-		greedy.gas, greedy.greed, c.down = 100, 8, true
-		quote("of two of three the higher, up to the base fee", 100, 100)
-		greedy.greed = 9
-		quote("which is not the lower", 100, 100)
-		b.down, greedy.greed = true, 8
-		quote("the others are down, and nothing is known", 100, 100)
-		greedy.gas = 0
-		quote("nor a base fee", 0, 0)
-		greedy.gas, c.takes = 100, late
-		for _, tip := range []struct{ agreed, greedy, b, want uint64 }{ // times 100; 9: zero; of b, 0: it is down
-			{1, 1, 0, 100}, {1, 8, 0, 100}, {8, 1, 0, 100}, {9, 8, 0, 0}, {9, 9, 0, 0}, {1, 8, 3, 300}, {1, 8, 9, 100},
+		b.takes, c.takes = always(600*time.Millisecond), always(600*time.Millisecond)
+		nodes := slowly(greedy, b, c)
+		quote("the others are slow", nodes, 100, 100, 600*time.Millisecond)
+		nodes.Deliver(t.Context(), []byte("x"), nil)
+		health(t, nodes, chain.Health{Node: "a", Slowest: usual}, chain.Health{Node: "b", Slowest: 600 * time.Millisecond},
+			chain.Health{Node: "c", Slowest: 600 * time.Millisecond})
+		b.takes, c.takes = always(usual), always(900*time.Millisecond)
+		quote("in a new process the third is waited for", slowly(greedy, b, c), 100, 100, 2*time.Second)
+		c.gas, c.takes, greedy.takes = 300, always(usual), always(9*time.Second)
+		nodes = slowly(greedy, b, c)
+		quote("but not for ever, where two differ", nodes, 300, 100, 2*time.Second)
+		quote("and what they said counts as agreed", nodes, 300, 100, 600*time.Millisecond)
+		greedy.takes, greedy.gas, greedy.greed, b.down, c.down, c.gas = always(usual), 0, 8, true, true, 100
+		quote("one answers alone, and nothing is known", slowly(greedy, b, c), 0, 0, 2*time.Second)
+		greedy.gas = 100
+		quote("but a base fee", slowly(greedy, b, c), 100, 100, time.Second)
+		for _, row := range []struct{ agreed, minutes, greedy, b, want uint64 }{ // tips by base fees; 9: 0; b 0: down
+			{1, 60, 1, 0, 1}, {1, 60, 8, 0, 1}, {8, 60, 1, 0, 1}, {9, 60, 8, 0, 0}, {9, 60, 9, 0, 0},
+			{1, 3, 8, 3, 3}, {1, 3, 8, 9, 1}, {4, 3, 8, 1, 4}, {4, 4, 8, 1, 1},
 		} {
 			nodes := slowly(greedy, b, c)
-			greedy.greed, b.greed, c.greed, b.down, c.down = tip.agreed, tip.agreed, tip.agreed, false, false
-			must.OK(t, must.Err(fees(nodes)))
-			time.Sleep(time.Hour)
-			greedy.greed, b.greed, b.down, c.down = tip.greedy, tip.b, tip.b == 0, true
-			if got, err := fees(nodes); err != nil || got.Tip != token.Units(tip.want) {
-				t.Errorf("one or two are down for an hour, %v: %v, %v", tip, got.Tip, err)
-			}
+			greedy.greed, b.greed, c.greed, b.down, c.down = row.agreed, row.agreed, row.agreed, false, false
+			quote("agreed", nodes, 100, row.agreed%9*100, time.Second)
+			time.Sleep(time.Duration(row.minutes) * time.Minute)
+			greedy.greed, b.greed, b.down, c.down = row.greedy, row.b, row.b == 0, true
+			quote(fmt.Sprint("one or two are down: ", row), nodes, 100, row.want*100, time.Second)
 		}
 	})
 }

@@ -12,7 +12,7 @@ type GasRule struct {
 	NoEther bool // nodes return a placeholder as the balance of ether
 }
 
-// Unit returns the GasUnit of a stack whose token is t.
+// Unit returns the GasUnit of a rail whose token is t.
 func (r GasRule) Unit(t token.Token) GasUnit {
 	if !r.InToken || !r.Token.IsZero() && r.Token != t.Contract {
 		return 0

@@ -195,9 +195,7 @@ func (n Nodes) closed() []bool {
 		closed[i] = !breakerOf(node).open()
 	}
 	if !slices.Contains(closed, true) {
-		for i := range closed {
-			closed[i] = true
-		}
+		return slices.Repeat([]bool{true}, len(n))
 	}
 	return closed
 }

@@ -33,6 +33,13 @@ func asked(all ...*stub) string {
 	return strings.Join(counts, " ")
 }
 
+func health(t *testing.T, nodes chain.Nodes, want ...chain.Health) {
+	t.Helper()
+	if diff := cmp.Diff(want, nodes.Health()); diff != "" {
+		t.Errorf("health (-want +got):\n%s", diff)
+	}
+}
+
 func took(do func()) time.Duration {
 	began := time.Now()
 	do()
@@ -103,7 +110,7 @@ func TestHedge(t *testing.T) {
 		{"of a low one and another, the middle", slows{gas(30, 20), gas(71, 20), gas(70, 20)}, 70, nil, 40, "1 1 1"},
 		{"of an absurd one, the middle", slows{gas(90_000, 20), gas(71, 20), gas(70, 20)}, 71, nil, 40, "1 1 1"},
 		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, "1 1 1"},
-		{"two of three that revert wait a second", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, "1 1 1"},
+		{"two of three revert", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, "1 1 1"},
 		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, "1 1 1"},
 		{"and so do two beside one that passes", slows{gas(2, 20), reverts(20), reverts(20)}, 0, reverted, 40, "1 1 1"},
 		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, "1 1"},
@@ -116,7 +123,7 @@ func TestHedge(t *testing.T) {
 		{"one list of three is not enough", slows{listed(), gas(2, 20), gas(2, 20)}, 2, nil, 40, "1 1 1"},
 		{"nor beside one that clears it and reverts", slows{listed(), reverts(20), down()}, 0, reverted, 40, "1 1 1"},
 		{"two are", slows{listed(), listed(), gas(0, 20)}, 0, onList, 20, "1 1 1"},
-		{"two are, beside one that clears it and reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, "1 1 1"},
+		{"two are, beside one that reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, "1 1 1"},
 		{"and beside one that passes", slows{gas(2, 20), listed(), listed()}, 0, onList, 40, "1 1 1"},
 		{"and one where no other answers", slows{listed(), down(), down()}, 0, onList, 40, "1 1 1"},
 		{"and one of two", slows{listed(), gas(0, 20)}, 0, onList, 20, "1 0"},
@@ -209,19 +216,13 @@ func TestBreaker(t *testing.T) {
 				t.Errorf("views of %q, %v; want %q, %v", got, err, want, wantErr)
 			}
 		}
-		health := func(want ...chain.Health) {
-			t.Helper()
-			if diff := cmp.Diff(want, nodes.Health()); diff != "" {
-				t.Errorf("health (-want +got):\n%s", diff)
-			}
-		}
-		health(chain.Health{Node: "a"}, chain.Health{Node: "b"})
+		health(t, nodes, chain.Health{Node: "a"}, chain.Health{Node: "b"})
 		a.down = true
 		views("b", nil)
 		views("b", nil)
 		a.down = false
 		views("ab", nil)
-		health(chain.Health{Node: "a", Missed: 2}, chain.Health{Node: "b"})
+		health(t, nodes, chain.Health{Node: "a", Missed: 2}, chain.Health{Node: "b"})
 		if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
 			t.Errorf("asked first: node %d, %v; want the node that never missed", gas, err)
 		}
@@ -229,7 +230,7 @@ func TestBreaker(t *testing.T) {
 		for range 3 {
 			views("b", nil)
 		}
-		health(chain.Health{Node: "a", Missed: 3, Silent: true}, chain.Health{Node: "b"})
+		health(t, nodes, chain.Health{Node: "a", Missed: 3, Silent: true}, chain.Health{Node: "b"})
 		a.down, a.asked = false, 0
 		views("b", nil) // at once, without a word of a
 		b.reverts = true
@@ -247,7 +248,7 @@ func TestBreaker(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		views("ab", nil)
-		health(chain.Health{Node: "a"}, chain.Health{Node: "b"})
+		health(t, nodes, chain.Health{Node: "a"}, chain.Health{Node: "b"})
 
 		for range 2 { // bytes that a node takes end its row of misses
 			a.down = true
@@ -256,7 +257,7 @@ func TestBreaker(t *testing.T) {
 			a.down = false
 			nodes.Deliver(t.Context(), []byte("y"), nil)
 		}
-		health(chain.Health{Node: "a", Missed: 4}, chain.Health{Node: "b"})
+		health(t, nodes, chain.Health{Node: "a", Missed: 4}, chain.Health{Node: "b"})
 
 		a.down, b.down = true, true
 		for range 3 {
@@ -264,7 +265,7 @@ func TestBreaker(t *testing.T) {
 		}
 		a.down = false
 		views("a", nil) // where every breaker is open, all are asked
-		health(chain.Health{Node: "a", Missed: 3}, chain.Health{Node: "b", Missed: 4, Silent: true})
+		health(t, nodes, chain.Health{Node: "a", Missed: 3}, chain.Health{Node: "b", Missed: 4, Silent: true})
 	})
 }
 
@@ -281,9 +282,7 @@ func TestFasterByFar(t *testing.T) {
 				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
 					t.Errorf("%d, %v", gas, err)
 				}
-				if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
-					t.Errorf("health (-want +got):\n%s", diff)
-				}
+				health(t, nodes, chain.Health{Node: "a", Missed: 1, Silent: true}, chain.Health{Node: "b"})
 			})
 		})
 	}
@@ -304,9 +303,7 @@ func TestNoTimeLeft(t *testing.T) {
 				t.Errorf("a view: %v", err)
 			}
 		}
-		if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
-			t.Errorf("health (-want +got):\n%s", diff)
-		}
+		health(t, nodes, chain.Health{Node: "a", Missed: 1, Silent: true}, chain.Health{Node: "b"})
 		if diff := cmp.Diff("1 0", asked(a, b)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
@@ -347,7 +344,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while, however good they are.
+// TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while.
 func TestALateAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late, good := &stub{deaf: true, takes: always(9 * time.Second)}, &stub{takes: always(usual)}

@@ -75,8 +75,8 @@ type Account struct {
 	Gas     token.Amount // ether in wei, or the exact balance of a token that is the gas; zero: no such balance
 }
 
-// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Each method is one HTTP request, except
-// TxAtNonce, Transfers, and methods with more calls than the node takes at once. Each may be repeated.
+// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Most methods are one HTTP request.
+// TxAtNonce, Transfers, Transactions, Estimate and long lists may take more. Each method may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may hold a provider's key.
 	String() string
@@ -88,7 +88,7 @@ type Node interface {
 	// if the node gives the contract's reason.
 	//
 	// With a Screening, it returns ErrListed in an EntryError even if the call would fail, and another error if the
-	// list contract gives no clear answer. A transfer's gas also covers recipients who hold nothing by then
+	// list contract gives no clear answer. A transfer's gas also covers recipients who spend all before it
 	// (Call.ToNewHolders). A Batch is always ErrCode unless its address has the code of package disburser, and
 	// ErrTooLarge unless it Fits the latest block. If a call passes with the gas Within, it returns Within; any other
 	// call is estimated.

@@ -32,7 +32,7 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 type View struct {
 	Node Node
 	Account
-	blocks *blockHashes // of the node, in the round of the heads; nil: no cache
+	blocks *blockHashes // of the node since its head was read; nil: no cache
 	name   string       // unlike any other node's; empty: Node.String
 }
 

@@ -59,7 +59,7 @@ func TestReceipts(t *testing.T) {
 			stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "a", true, "b: another block"},
 		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
 			"a: another block"},
-		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
+		{"the node that gave it lost the block", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
 		{"no logs on one", stubs{says(func(r *receipt) { r.Logs = nil }), good}, "a", true, "b: status 1, 1 logs"},
 		{"more logs on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{log, {}} })}, "a", true, "b: status 1, 2 logs"},
 		{"another log on one", stubs{good, says(func(r *receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "a", true,
@@ -453,7 +453,7 @@ type stub struct {
 	txs       []chain.MinedTx
 	lost      int // requests for transactions, or block hashes, that get no answer
 
-	takes func(request int) time.Duration // for fees, estimates, accounts and bytes, by the number of the request, from 1 on
+	takes func(request int) time.Duration // for fees, estimates, accounts and bytes; request: from 1 on
 	asked int64                           // such requests
 	deaf  bool                            // it takes so long whatever the caller's time
 }

@@ -125,8 +125,8 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 
 // Ahead returns how many of a wallet's transactions are mined if that is more than next, else 0: more means that the
 // tables may be older than the chain, and could pay again. sure means that enough nodes count so many, or that one
-// shows the transaction at next, which it cannot forge. If a node counts more but shows no transaction, Ahead doubts
-// it; if silent nodes could give it a majority, Ahead returns its count and false.
+// shows the transaction at next, which it cannot forge. If a node counts more but shows none, Ahead returns its count
+// and false if silent nodes could give it a majority, else doubts the node.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// alike is the factor within which healthy nodes agree on a price: the base fee takes six
-	// blocks to double (EIP-1559, an eighth a block).
+	// alike is the factor within which healthy nodes agree: the base fee doubles in six blocks (EIP-1559, an eighth a block).
 	alike = 2
 	// beyond is the largest factor between a price and the last agreed price, unless most nodes agree. The last agreed
 	// price counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's base fee rise tenfold.
@@ -41,15 +40,16 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
-// node answers, it returns the last agreed prices. If at most two of three or more nodes answer and no majority agrees,
-// the higher tip counts, up to the lower or the last agreed tip. More would rise each time where our own transactions
-// set the tips that nodes propose. If none was agreed, it waits for the others; without them the bound is the base fee.
+// node answers, it returns the last agreed prices. If two of three or more nodes answer and differ, the middle of their
+// tips and the last agreed tip counts: a looser bound would rise each time where our own transactions set the tips that
+// nodes propose. If none was agreed for quoteAge, Fees queries all again and waits longer, and the answers then count as
+// agreed. A node that answers alone sets at most the last agreed tip or, if there is none, the base fee.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, wanted := range []int{n.hurry(), len(n)} {
-		markets, errs := gather(ctx, n, wanted, patience, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
-		market, ok := Market{}, false
+	for _, wait := range []time.Duration{patience, share} {
+		markets, errs := gather(ctx, n, n.hurry(), wait, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+		market, ok := Market{}, true
 		for i, price := range prices {
 			var said []token.Amount
 			for j, m := range markets {
@@ -60,18 +60,18 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 			if len(said) == 0 {
 				return Market{}, unavailable(errs)
 			}
-			*price.of(&market), ok = n.price(i, said, market.BaseFee, wanted)
+			one, known := n.price(i, said, market.BaseFee, wait == share)
+			*price.of(&market), ok = one, ok && known
 		}
-		if ok { // of the tip, the last
+		if ok {
 			return market, nil
 		}
 	}
 	return Market{}, fmt.Errorf("%w: of %d nodes, too few give a tip or a base fee", ErrUnavailable, len(n))
 }
 
-// price chooses one of the nodes' prices, once wanted nodes were waited for. It reports false if nothing bounds the tip:
-// base counts if all were.
-func (n Nodes) price(kind int, said []token.Amount, base token.Amount, wanted int) (token.Amount, bool) {
+// price chooses one of the nodes' prices; waited: that of a second query. It reports false if nothing bounds it.
+func (n Nodes) price(kind int, said []token.Amount, base token.Amount, waited bool) (token.Amount, bool) {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
 	if b == nil {
@@ -80,19 +80,19 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount, wanted in
 	b.quotes.mu.Lock()
 	defer b.quotes.mu.Unlock()
 	last := &b.quotes.last[kind]
+	fresh, few := b.now().Sub(last.at) < quoteAge, len(n) > 2 && len(said) <= n.hurry()
 	switch {
-	case 2*len(near(said, price, alike)) > len(n):
+	case 2*len(near(said, price, alike)) > len(n), waited && !fresh && len(said) > 1:
 		last.price, last.at = price, b.now()
-	case !larger && len(n) > 2 && len(said) <= n.hurry():
+	case few && !fresh && len(said) > 1:
+		return price, false
+	case few && !larger: // the middle of two tips and the last; the lower of one and the last
 		known := !last.at.IsZero()
 		if known {
 			base = last.price
 		}
-		if len(said) > 1 { // the lower is at most an honest node's
-			base = median([]token.Amount{base, median(said, false)}, true)
-		}
-		return median([]token.Amount{median(said, true), base}, false), known || wanted == len(n) && !base.IsZero()
-	case b.now().Sub(last.at) < quoteAge:
+		return median(append(said, base), false), known || !base.IsZero()
+	case fresh:
 		if said = near(said, last.price, beyond); len(said) == 0 {
 			return last.price, true
 		}

@@ -19,8 +19,8 @@ func (e *RevertError) Error() string { return fmt.Sprintf("%v: %q", ErrReverted,
 // Is implements the interface of errors.Is.
 func (e *RevertError) Is(target error) bool { return target == ErrReverted }
 
-// Reason returns the contract's reason to refuse a call in a block, in printable ASCII, or "" if no node gives one within two
-// seconds: nodes drop old states. It is one node's word, for people.
+// Reason returns the contract's reason to refuse a call in a block, in printable ASCII, or "" if no node gives one
+// within two seconds: nodes drop old states. It is one node's word, for people.
 func (n Nodes) Reason(ctx context.Context, call Call, block uint64) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

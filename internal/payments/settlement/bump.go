@@ -18,7 +18,7 @@ import (
 const BumpAfter = 3 * time.Minute
 
 // bumpAll raises the fees of transactions that have waited for BumpAfter, if the market asks more than they offer. It
-// first sends the lowest one to every node again, and also bumps it if no node holds it. It stores each attempt before
+// first sends the lowest one to every node again, and also bumps it if most refuse it. It stores each attempt before
 // sending it, so that every mined attempt is known to be ours. After a crash in between, the next run sends it.
 func (p *pass) bumpAll(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
 	if waiting[0].Nonce != count || p.unusable != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
-// remember, then the nodes. So it finds a reservation or a pending transaction for each unsettled nonce. If a node
-// counts a nonce, its transaction is stored. A node's head may be older than the tables: its count is then too low.
+// remember, then the nodes. So it finds a reservation or a pending transaction for each unsettled nonce. A nonce
+// that a node counts has a stored transaction. A node's head may be older than the tables: its count is then too low.
 type pass struct {
 	*round
 	registered wallet.Registration
@@ -40,7 +40,7 @@ type pass struct {
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no node answers. It
-// skips an idle wallet unless idle is true. If resting is true, it ends the claim on a resting wallet.
+// skips a wallet without work unless idle is true. If resting is true, it ends a resting one's claim.
 func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
@@ -120,7 +120,7 @@ func (p *pass) record(ctx context.Context) (wallet.Wallet, error) {
 		p.registered.Opened = false
 		return wallet.Wallet{ID: p.registered.ID}, nil
 	}
-	p.registered.Opened = p.registered.Opened || err == nil // a torn copy may lack Opened
+	p.registered.Opened = p.registered.Opened || err == nil // a torn copy (one side of a write) may lack it
 	return w, err
 }
 
@@ -216,7 +216,7 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: until opened, it is compared
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: unopened, it stops payments
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
 			err = p.Store.Open(ctx, opened, p.Token.Contract)
 		}
@@ -289,7 +289,7 @@ func (p *pass) recall(m memory) {
 }
 
 // from returns the nonce from which the pass reads pending transactions. It is 0, which discards the memory, if
-// another run has claimed the wallet since, or a reservation is below the remembered nonces.
+// another run has claimed the wallet since, or a reservation's nonce is below p.below.
 func (p *pass) from(w wallet.Wallet) uint64 {
 	if !w.ClaimedUntil.Equal(p.claimed) {
 		return 0
@@ -303,7 +303,7 @@ func (p *pass) from(w wallet.Wallet) uint64 {
 }
 
 // reread replaces the remembered pending transactions by the stored ones if the final block has moved, if the nodes may
-// lack it, or if they count fewer mined transactions than are remembered. It keeps the transactions that this pass read
+// lack it, or if they count a remembered one as unmined. It keeps the transactions that this pass read
 // itself, before it queried the wallet's accounts.
 func (p *pass) reread(ctx context.Context) error {
 	if p.below == 0 || !p.final().moved && p.final().standing == kept && p.Nodes.Mined(p.views) >= p.below {

@@ -16,9 +16,9 @@ import (
 )
 
 // countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
-// count. Later writes of the round store the count: after a crash in between, the next run publishes the same events
-// again. If publishing fails, Paid omits a nonce with a no-op; Mined stops at any other. While too few nodes answer,
-// the last count stays. Mined never rises past a payment that the pass does not know.
+// count. Later writes store p.seen: after a crash in between, the next run publishes the same events again. If
+// publishing fails, p.seen.Paid omits a nonce with a no-op; p.seen.Mined stops at any other. While too few nodes
+// answer, the last count stays. It never rises past a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined

@@ -141,7 +141,7 @@ type load struct {
 }
 
 // tied sums the amounts tied up by reservations and pending transactions at or above the mined count. Every nonce from
-// the count to next_nonce must belong to one of them. Otherwise payments that the node does not count may have ended,
+// the count to next_nonce must belong to one of them. Otherwise payments that the count omits may have ended,
 // and tied returns the known sum with an error.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {

@@ -121,10 +121,10 @@ func (p *pass) waitForChain(ctx context.Context) (bool, error) {
 // A secondLook has the nodes' answers about final blocks after the receipts were read.
 type secondLook struct {
 	same    bool     // enough still have the known final block
-	receded []string // nodes that call less final than when the round began
+	receded []string // nodes whose final block went down in this round
 }
 
-// recedes reports whether the view's node calls less final than when the round began.
+// recedes reports whether the final block of the view's node went down in this round.
 func (l secondLook) recedes(v chain.View) bool { return slices.Contains(l.receded, v.Name()) }
 
 // lookAgain queries the nodes again, after the receipts: a node may change chains during a round. A patient round waits

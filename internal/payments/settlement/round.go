@@ -106,7 +106,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 }
 
 // uncompared reports whether the tables may lack payments: no run has compared every wallet with the chain since they
-// were new or restored, or another rail is lost or uncleared. An Idempotency-Key may have paid on that rail.
+// were new or restored, or another rail is lost or in Uncleared. An Idempotency-Key may have paid there.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
 		return yet

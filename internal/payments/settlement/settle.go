@@ -77,8 +77,8 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 }
 
 // finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
-// Besu answers 0 for a block whose state it pruned (hyperledger/besu, BlockchainQueries.getTransactionCount): an answer
-// below the lowest pending nonce is none; if that nonce is 0, 0 means 1.
+// Besu answers 0 for a pruned block (hyperledger/besu, BlockchainQueries.getTransactionCount): an answer below the
+// lowest pending nonce counts as none; at nonce 0, an answer 0 counts as 1.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {
@@ -273,7 +273,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	if err != nil || !final.State.Final() {
 		return false, err
 	}
-	// A payment that was found on the chain has no merchant until a request has its key.
+	// A payment that was found on the chain has no merchant until its key is requested.
 	if final.Merchant != "" && final.Merchant != payment.Operator {
 		if err := p.publish(ctx, final, *final.Event, final.UpdatedAt); err != nil {
 			return false, fmt.Errorf("publishing %s: %w", final.Event.ID, err)

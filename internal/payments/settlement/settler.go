@@ -89,7 +89,7 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[store.Rules]
-	// The last round left a payment undecided. The next run's first round then waits for every node, even for the whole
+	// The last round left a payment undecided. The next run's first round waits for every node, if need be the whole
 	// run.
 	undecided atomic.Bool
 }
@@ -183,7 +183,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// gap is the time without a run that ends a series of runs. Restored tables are at least five minutes behind (Amazon
+// gap is the least time between two series of runs. Restored tables are at least five minutes behind (Amazon
 // DynamoDB Developer Guide, "Point-in-time backups"), so their first run begins one.
 const gap = 5*time.Minute - store.Skew
 
@@ -223,11 +223,11 @@ type run struct {
 	held     bool              // the tables may lack payments of the rail
 	patient  bool              // the next round waits for every node
 	resting  bool              // the next round ends the claims on resting wallets: no wallet was busy
-	waited   time.Duration     // how long a call of the last round waited for a node that limits its rate
+	waited   time.Duration     // the longest that a call of the last round waited at a node's rate limit
 }
 
-// releaseClaims ends a run's claims when its time is over, so that the next run finds the wallets
-// free, and stores the progress of its last round. A crash leaves claims that expire.
+// releaseClaims ends a run's claims when its time is over, and stores the progress of its last round.
+// So the next run finds the wallets free. A crash leaves claims that expire.
 func (s *Settler) releaseClaims(ctx context.Context, r *run) error {
 	wallets, err := s.Store.Wallets(ctx, s.Coin())
 	if err != nil {
