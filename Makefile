@@ -105,7 +105,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance generators contract upgrade torture simulate
+NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance contract upgrade torture simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -138,11 +138,6 @@ conformance: ## Pay through faults and killed processes with the SDK of every la
 torture: ## Kill Remit and a plain service, lose and repeat their requests, restore their tables, and count on the chain (ARGS=-seed=7)
 	@tools/install dynamodb torture
 	go test ./bench/torture -run '^$$' -bench Torture -benchtime=1x -timeout=30m $(ARGS)
-
-.PHONY: generators
-generators: ## Make clients of openapi.json with every generator of docs/clients.md, and pay with them; needs a JDK and Maven
-	@tools/install sdk generators
-	go test ./sdk -count=1 -v -timeout=30m -run '^TestGenerators$$' -slow $(ARGS)
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)

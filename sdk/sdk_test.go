@@ -141,28 +141,24 @@ func TestQuickstarts(t *testing.T) {
 	}
 }
 
-var slow = flag.Bool("slow", false, "also the generators of TestGenerators that take minutes")
-
 // generators make clients of openapi.json, each in a directory of its own with the program of testdata/generators/NAME.
 // Both lines are of bash: one that compiles client and program, and one that runs it, "" for none.
 var generators = []struct {
-	name, version string
-	slow          bool
-	compile, run  string
+	name, version, compile, run string
 }{
-	{"oapi-codegen", "v2.8.2", false,
+	{"oapi-codegen", "v2.8.2",
 		`mkdir gen && $BIN/oapi-codegen -generate types,client -package gen -o gen/gen.go openapi.json && go build -o main .`, "./main"},
-	{"openapi-typescript", "7.13.0", false, `node node_modules/openapi-typescript/bin/cli.js openapi.json -o openapi.d.ts &&
+	{"openapi-typescript", "7.13.0", `node node_modules/openapi-typescript/bin/cli.js openapi.json -o openapi.d.ts &&
 		node node_modules/typescript/bin/tsc --strict --skipLibCheck --target es2022 --module commonjs --types node main.ts`, "node main.js"},
-	{"openapi-python-client", "0.29.1", false, `PATH=$PY:$PATH openapi-python-client generate --path openapi.json --output-path gen --meta none &&
+	{"openapi-python-client", "0.29.1", `PATH=$PY:$PATH openapi-python-client generate --path openapi.json --output-path gen --meta none &&
 		$PY/python -m compileall -q gen`, "$PY/python main.py"},
-	{"openapi-generator-go", "7.26.0", false, `$PY/openapi-generator-cli generate -i openapi.json -g go -o gen --package-name gen &&
+	{"openapi-generator-go", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g go -o gen --package-name gen &&
 		rm -r gen/go.* gen/test && go build -o main .`, "./main"},
-	{"openapi-generator-java", "7.26.0", true, `$PY/openapi-generator-cli generate -i openapi.json -g java --library native -o gen &&
+	{"openapi-generator-java", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g java --library native -o gen &&
 		mvn -q -B -f gen/pom.xml dependency:copy-dependencies &&
 		javac -nowarn -cp 'gen/target/dependency/*' -d out $(find gen/src/main -name '*.java') Main.java`,
 		"java -cp 'out:gen/target/dependency/*' Main"},
-	{"openapi-generator-csharp", "7.26.0", true, `$PY/openapi-generator-cli generate -i openapi.json -g csharp -o gen`, ""},
+	{"openapi-generator-csharp", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g csharp -o gen`, ""},
 }
 
 // TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays
@@ -189,11 +185,11 @@ func TestGenerators(t *testing.T) {
 	t.Cleanup(server.Close)
 	page := string(must.Get(os.ReadFile("../docs/clients.md"))(t))
 	for _, g := range generators {
-		if g.slow && !*slow {
-			continue
-		}
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
+			if _, err := exec.LookPath("mvn"); err != nil && strings.Contains(g.compile, "mvn ") {
+				tooltest.Missing(t, "Maven with a JDK", "install them (Debian: maven)")
+			}
 			at := language{g.name, nil, t.TempDir(), []string{"GOWORK=off",
 				"GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi), "PY=" + filepath.Dir(python),
 				"PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
