@@ -187,8 +187,10 @@ func TestGenerators(t *testing.T) {
 	for _, g := range generators {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath("mvn"); err != nil && strings.Contains(g.compile, "mvn ") {
-				tooltest.Missing(t, "Maven with a JDK", "install them (Debian: maven)")
+			for _, name := range []string{"mvn", "javac"} {
+				if _, err := exec.LookPath(name); err != nil && strings.Contains(g.compile, name+" ") {
+					tooltest.Missing(t, "Maven with a JDK", "install them (Debian: maven default-jdk-headless)")
+				}
 			}
 			at := language{g.name, nil, t.TempDir(), []string{"GOWORK=off",
 				"GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi), "PY=" + filepath.Dir(python),

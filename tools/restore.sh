@@ -1,4 +1,7 @@
-# Bash functions of docs/disasters.md. Source this file with REMIT_STACK and the region set.
+# Bash functions of docs/disasters.md. Source this file at the root of the repository with REMIT_STACK and the region set.
+: "${REMIT_STACK:?set it to the name of your stack, and source this file again}"
+PATH=$PATH:$PWD/.cache/bin
+command -v remit >/dev/null || echo "build it first: go build -o .cache/bin/remit ./cmd/remit" >&2
 
 # output NAME prints an output of the stack.
 output() { aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue" --output text; }
@@ -6,6 +9,7 @@ output() { aws cloudformation describe-stacks --stack-name "$REMIT_STACK" --quer
 # use PARAMETER VALUE changes one parameter of the stack, with the time as its Release.
 use() {
   local bucket url
+  : "${2:?nothing was restored}"
   bucket=$(aws cloudformation describe-stacks --stack-name aws-sam-cli-managed-default --output text \
     --query "Stacks[0].Outputs[?OutputKey=='SourceBucket'].OutputValue") && url="$bucket/$REMIT_STACK.template" &&
     # The previous template is the transformed one, in which a new Release names no new version.
@@ -21,15 +25,15 @@ use() {
 # restore KIND [TIME] makes a new table, $RESTORED, of the stack's table of ApiKeys, Payments or
 # Webhooks: as it was at TIME, or from the copy that AWS kept when the table was deleted.
 restore() {
-  local table backup
-  table=$(output "$1TableName")
-  RESTORED="$REMIT_STACK-$1-$(date -u +%Y%m%d-%H%M%S)"
+  local table backup to
+  RESTORED= to="$REMIT_STACK-$1-$(date -u +%Y%m%d-%H%M%S)"
+  table=$(output "$1TableName") && [ -n "$table" ] || { echo "restore: the stack $REMIT_STACK shows no table of $1" >&2 && return 1; }
   if [ -n "${2-}" ]; then
-    aws dynamodb restore-table-to-point-in-time --source-table-name "$table" --target-table-name "$RESTORED" --restore-date-time "$2"
+    aws dynamodb restore-table-to-point-in-time --source-table-name "$table" --target-table-name "$to" --restore-date-time "$2"
   else
     backup=$(aws dynamodb list-backups --backup-type SYSTEM --table-name "$table" --query 'BackupSummaries[-1].BackupArn' --output text) &&
-      aws dynamodb restore-table-from-backup --backup-arn "$backup" --target-table-name "$RESTORED"
-  fi
+      aws dynamodb restore-table-from-backup --backup-arn "$backup" --target-table-name "$to"
+  fi && RESTORED=$to
 }
 
 # keep TABLE... waits for a restored table and sets again what a restore leaves out.

@@ -283,7 +283,7 @@ func (t *tally) end(all bool, noRace string) error {
 	switch {
 	case !all && count > 0:
 		fmt.Fprintf(t, "Left out: %d tests. make test-all runs them, and packages that share memory with the race "+
-			"detector. It needs Python 3.10 with venv and a C compiler (CONTRIBUTING.md).\n", count)
+			"detector. It needs Python 3.10 with venv, a C compiler and Maven (CONTRIBUTING.md).\n", count)
 	case noRace != "":
 		fmt.Fprintln(t, "left out: the race detector, which needs", noRace)
 	}

@@ -68,7 +68,7 @@ func (f *form) asset(all stack.Assets) stack.Asset {
 	coin, valid := token.ParseCoin(name)
 	a, found := all.Find(coin)
 	if !valid || !found {
-		f.refuse("asset", "asset_unknown", "Must be an asset of GET /assets")
+		f.refuse("asset", "asset_unknown", "Must be the asset of an entry of GET /assets")
 	}
 	return a
 }

@@ -59,7 +59,7 @@ var problems = []struct {
 	{apikey.ErrSuspended, refusal(http.StatusForbidden, "merchant_suspended",
 		"The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator.")},
 	{apikey.ErrNotPermitted, refusal(http.StatusForbidden, "key_not_permitted",
-		"Your API key does not permit this. Use a key that has the scopes and works as long.")},
+		"Your API key does not permit this: GET /api-keys/self shows its scopes, assets, maximum and expiry.")},
 
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},

@@ -104,7 +104,7 @@ func order(intent, named string) string {
 	return fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"2.50","different_from":%q}`, intent, strings.ToLower(alice), named)
 }
 
-// TestAgentPay: a key without a guard pays nothing. A similar payment is shown, and no refusal hides a payment. A row has
+// TestAgentPay: a key without a guard pays nothing. A similar payment is shown; no refusal hides a payment. A row has
 // the agent's key, a payment that it names, the answers to POST, the payment of each look-up, and the number of POSTs.
 func TestAgentPay(t *testing.T) {
 	old := func(units, code string) string { return made("0xold", units, code) }
@@ -181,7 +181,7 @@ func TestTwoAgents(t *testing.T) {
 func TestAgentTools(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader([]int{http.StatusBadGateway, http.StatusNotFound}[min(asked.Add(1)-1, 1)]) // the first is repeated
+		w.WriteHeader([]int{http.StatusBadGateway, http.StatusNotFound}[min(asked.Add(1)-1, 1)]) // one is repeated
 		fmt.Fprint(w, `{"detail":"No."}`)
 	}))
 	t.Cleanup(server.Close)

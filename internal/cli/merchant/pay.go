@@ -189,7 +189,7 @@ func (p *payout) read(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%s: nothing was paid; correct or remove %s:\n  %s", p.File, counted(len(bad), "row"), strings.Join(bad, "\n  "))
+		return fmt.Errorf("%s: nothing was paid; correct these rows:\n  %s", p.File, strings.Join(bad, "\n  "))
 	}
 	var sum token.Amount
 	for _, r := range p.rows {

@@ -91,7 +91,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	for _, says := range []string{`line 4 repeats line 3`, `paid before     1 row,`,
-		`2 USDC to ` + other + `, "inv-2" \(line 3\)`, `the file has 1 repeat; add --duplicates[^\n]*$`} {
+		`2 USDC to ` + other + `, "inv-2" \(was line 3\)`, `the file has 2 repeats; add --duplicates[^\n]*$`} {
 		pays(t, api, file, "--yes --wait", 1, says)
 	}
 	pays(t, api, file, "--yes --wait --duplicates", 0, "")
@@ -113,8 +113,8 @@ func TestPayAssets(t *testing.T) {
 	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
 	for _, row := range [][3]string{
 		{euros, "", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
-		{euros, "--asset=usdc", `(?s)nothing was paid; .* 2 rows:\n  line 2: it is of EURC \(` + all[1].Asset + `\), and the run pays USDC .*line 3: `},
-		{mixed, "--asset=eurc", `(?s)nothing was paid; .* 2 rows:\n  line 3: it is of USDC .*; give each asset a file.*line 4: `},
+		{euros, "--asset=usdc", `(?s)nothing was paid; correct these rows:\n  line 2: it is of EURC \(` + all[1].Asset + `\), and the run pays USDC .*line 3: `},
+		{mixed, "--asset=eurc", `(?s)nothing was paid; correct these rows:\n  line 3: it is of USDC .*; give each asset a file.*line 4: `},
 		{plain, "--asset=dai", `asset "dai": name one of `},
 		{plain, "", `nothing was paid: this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
 		{plain, "--run=June", `the row is confirmed, 1 USDC`},
@@ -152,6 +152,9 @@ func TestPayFileSavedAgain(t *testing.T) {
 	ends(0, `all 3 rows are confirmed.*; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
 	ends(3, `paid otherwise +1 row, with another reference`, "")
 	ends(0, `all 3 rows are confirmed`, "--run July/1")
+	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("123", "salary Ada", "José"), "1,sal", "1.5,sal", 1)), 0o600))
+	ends(1, `(?s)line 3 repeats one that this run has with another amount: 1\.5 USDC .*nothing was paid`, "")
+	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	pays(t, localtest.Join(t, &remit.Client{URL: api.URL}, "B"), file, "--yes", 1, `csv is of another stack`)
 	june, july := must.Get(os.ReadFile(file+".results.csv"))(t), must.Get(os.ReadFile(file+".July%2F1.results.csv"))(t)
 	if strings.Count(string(june), "\n") != 5 || !matches(`(?m)^2,confirmed,0x.*,00123,Ada,1,`+day+`T`, string(june)) || strings.Count(string(july), "\n") != 4 {
@@ -215,7 +218,7 @@ func TestPayAcrossFailures(t *testing.T) {
 		n := calls.Add(1) % 4
 		if n == 1 || deaf.Load() { // carried out, and the answer is lost
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
-			if deaf.Load() { // each request renews the time of the results, by which the next run knows how long to doubt
+			if deaf.Load() { // each request renews the time of the results: the next run knows how long to doubt
 				now := must.Get(os.Stat(results))(t)
 				must.OK(t, os.Chtimes(results, time.Time{}, time.Now().Add(-time.Hour)))
 				if renewed.Add(1); time.Since(now.ModTime()) > 10*time.Second {

@@ -104,7 +104,7 @@ func TestPayBatches(t *testing.T) {
 	all = append(all, upTo(250, 257)...)
 	out := pays(t, api, file, "--batch --yes", 2, `paid before +247 rows`)
 	if !matches(`to pay +7 rows, .* in 1 batch`, out) ||
-		!matches(`(?s)paid otherwise +3 rows, .*:\n +0\.001 USDC to .* \(line 2\)\n +0\.001001 `, out) {
+		!matches(`(?s)paid otherwise +3 rows, .*:\n +0\.001 USDC to .* \(was line 2\)\n +0\.001001 `, out) {
 		t.Errorf("edited:\n%s", out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))

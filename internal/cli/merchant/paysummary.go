@@ -82,9 +82,9 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or not in the file:\n", counted(n, "row"))
+		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or amount, or not in the file, as:\n", counted(n, "row"))
 		for _, was := range p.lacking[:min(n, 5)] {
-			place := strings.Replace("line "+was[0], "line none", "not in the file", 1)
+			place := strings.Replace("was line "+was[0], "was line none", "not in the file", 1)
 			fmt.Fprintf(out, "    %s %s to %s, %q (%s)\n", was[11], p.coin.Token, was[6], was[9], place)
 		}
 	}
@@ -92,12 +92,12 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  %-16snothing\n", "to "+do[0])
 		return nil
 	}
-	batches := ""
+	how := ""
 	if p.Batch {
-		batches = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
+		how = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
-	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do[0], fresh.text(p), largest, batches, p.URL)
+	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do[0], fresh.text(p), largest, how, p.URL)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
@@ -110,22 +110,23 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	case p.DryRun, p.Yes && (p.Duplicates || len(repeats) == 0):
 		return nil
 	case p.Yes:
-		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, or "+
-			"name another --run", do[1], counted(len(repeats), "repeat"), do[0])
+		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, "+
+			"or name another --run", do[1], counted(len(repeats), "repeat"), do[0])
 	}
 	return consent(ctx, out)
 }
 
-// repeats describes the rows to pay that have the content of an earlier row, or the recipient and amount of one that
-// this run has paid under a reference that the file no longer has.
+// repeats describes the rows to pay that have the content of an earlier row, or the recipient of one that this run has
+// paid and that the file no longer has, with its amount or its reference.
 func (p *payout) repeats() (lines []string) {
 	paid := map[[2]string][][]string{}
 	for _, was := range p.lacking {
-		of := [2]string{was[6], was[7]}
-		paid[of] = append(paid[of], was)
+		for _, of := range [][2]string{{was[6], was[7]}, {was[6], "as " + was[9]}} {
+			paid[of] = append(paid[of], was)
+		}
 	}
 	for _, r := range p.rows {
-		of := [2]string{r.to.String(), r.amount.String()}
+		of, ref := [2]string{r.to.String(), r.amount.String()}, [2]string{r.to.String(), "as " + noFormula(r.reference)}
 		earlier := ""
 		switch {
 		case r.status != "":
@@ -135,6 +136,8 @@ func (p *payout) repeats() (lines []string) {
 		case len(paid[of]) > 0:
 			earlier = fmt.Sprintf("a row that this run has as %q", paid[of][0][9])
 			paid[of] = paid[of][1:]
+		case r.reference != "" && len(paid[ref]) > 0:
+			earlier = "one that this run has with another amount"
 		default:
 			continue
 		}

@@ -18,7 +18,7 @@ func (p *payout) propose(ctx context.Context) error {
 	open, is := errors.AsType[*remit.Refused](err)
 	switch {
 	case len(paid) > 0 && !p.Batch:
-		return errors.New("nothing was proposed: this run has paid; rows not paid or proposed need a new file and --run")
+		return errors.New("nothing was proposed: this run has paid; all other rows need a new file and --run")
 	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed: %w", err)
 	}

@@ -16,5 +16,6 @@ type absent struct {
 
 // Run returns an error with the next step.
 func (absent) Run() error {
-	return errors.New("a stack of make run has no doctor and no preflight; practise on make stage (docs/operate.md)")
+	return errors.New("a stack of make run has no doctor and no preflight: practise on make stage (docs/operate.md), " +
+		"or, for a stack on AWS, run go build -o .cache/bin/remit ./cmd/remit, and .cache/bin/remit")
 }

@@ -276,7 +276,7 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestOneFastNodeOfThree sets no price: a second answer is waited for, and where none was agreed of late, a third. A node
+// TestOneFastNodeOfThree sets no price: a second answer is waited for, and if none was agreed of late, a third. A node
 // that answers alone, or beside one that differs, sets at most the last agreed tip, or the base fee.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestOneFastNodeOfThree(t *testing.T) {
 		nodes := slowly(greedy, b, c)
 		quote("the others are slow", nodes, 100, 100, 600*time.Millisecond)
 		nodes.Deliver(t.Context(), []byte("x"), nil)
-		health(t, nodes, chain.Health{Node: "a", Slowest: usual}, chain.Health{Node: "b", Slowest: 600 * time.Millisecond},
-			chain.Health{Node: "c", Slowest: 600 * time.Millisecond})
+		health(t, nodes, chain.Health{Node: "a", Slowest: usual}, chain.Health{Node: "b", Slowest: 30 * usual},
+			chain.Health{Node: "c", Slowest: 30 * usual})
 		b.takes, c.takes = always(usual), always(900*time.Millisecond)
 		quote("in a new process the third is waited for", slowly(greedy, b, c), 100, 100, 2*time.Second)
 		c.gas, c.takes, greedy.takes = 300, always(usual), always(9*time.Second)

@@ -82,9 +82,9 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount, waited bo
 	last := &b.quotes.last[kind]
 	fresh, few := b.now().Sub(last.at) < quoteAge, len(n) > 2 && len(said) <= n.hurry()
 	switch {
-	case 2*len(near(said, price, alike)) > len(n), waited && !fresh && len(said) > 1:
+	case 2*len(near(said, price, alike)) > len(n), waited && !fresh && len(said) > 1 && (!few || !larger):
 		last.price, last.at = price, b.now()
-	case few && !fresh && len(said) > 1:
+	case few && !fresh && len(said) > 1 && !waited:
 		return price, false
 	case few && !larger: // the middle of two tips and the last; the lower of one and the last
 		known := !last.at.IsZero()

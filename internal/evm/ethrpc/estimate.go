@@ -170,7 +170,7 @@ func (e *estimation) gas() (uint64, error) {
 		e.dearer = e.plain + count(setGas*e.holders)
 	}
 	gas := uint64(max(e.plain, e.dearer))
-	if gas < chain.NoopGas || !e.Batch && !chain.Fits(gas, 1<<63) {
+	if gas < chain.NoopGas || e.ByCall && !e.Batch && !chain.Fits(gas, 1<<63) {
 		return 0, fmt.Errorf("eth_estimateGas: %w: %d gas, as no transaction has", errAnswer, gas)
 	}
 	if e.Batch {

@@ -108,7 +108,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			live["MemorySize"], live["Timeout"], v["TOKEN"] = 128, 3, "hidden"
 			delete(v, "ARN")
 		}, "another ARN, another TOKEN, another memory, another timeout"},
-		{"another code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code"},
+		{"other code", func(live, _ map[string]any, _ map[string]string) { live["CodeSha256"] = "2" }, "another code"},
 		{"a canary", func(_, alias map[string]any, _ map[string]string) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
 		}, "version 5 beside it for 10% of requests"},
