@@ -92,7 +92,7 @@ func anotherChain(t *testing.T, config devnet.Config) *devnet.Chain {
 	return c
 }
 
-// pay asks for a payment of an asset, "" for the default. It returns the status, the code or hash, and how long it took.
+// pay asks for a payment of an asset, "" for the default. It returns the status, the code or hash, and its duration.
 func (m merchant) pay(asset, key string) (status int, text string, took time.Duration) {
 	m.t.Helper()
 	order := map[string]any{"to": recipient, "amount": 7, "asset": asset}

@@ -173,7 +173,7 @@ func TestRestorePage(t *testing.T) {
 	}
 	d.use("use ExistingPaymentsTable")
 	m.call("GET", "/transaction/"+before, nil).want(t, 200)
-	m.call("GET", "/transaction/"+lost, nil).want(t, 404) // the functions do use the restored table: nothing in it tells whose it is
+	m.call("GET", "/transaction/"+lost, nil).want(t, 404) // the functions use the restored table
 	d.refused(m, "new")
 	if again := m.paid("lost", 5); again != lost {
 		t.Errorf("a payment that the table had lost is paid again: %s, not %s", again, lost)

@@ -101,7 +101,7 @@ func (s *stack) useEverything(t *testing.T) {
 	off := "/webhooks/" + m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201).get("id")
 	m.call("POST", off, map[string]any{"status": "disabled"}).want(t, 200) // every publisher meets it
 	m.call("GET", "/webhooks", nil).want(t, 200)
-	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // which asks for the assets
+	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // asks for assets
 	verified(t, got, hook.get("secret"), "api_key.created")
 	m.call("POST", "/api-keys/"+m.id()+"/rotate", nil).want(t, 201)
 	verified(t, got, hook.get("secret"), "api_key.created")

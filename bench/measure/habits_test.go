@@ -206,7 +206,7 @@ func newGateway(t testing.TB, node string, h habit) *gateway {
 		g.ServeHTTP(w, r)
 	}))
 	g.URL = server.URL
-	t.Cleanup(func() { _ = server.Listener.Close(); server.CloseClientConnections() }) // without waiting for a node that hangs
+	t.Cleanup(func() { _ = server.Listener.Close(); server.CloseClientConnections() }) // also of a node that hangs
 	return g
 }
 

@@ -65,7 +65,7 @@ func remit(t testing.TB, chain *devnet.Chain, rpc string) System {
 		Restore: func() { copied.Restore(t) },
 		Recover: func(url string) {
 			out, err := exec.Command(remitPath, "recover", "--stack", url, "--yes", "--resume").CombinedOutput()
-			if err != nil && bytes.Contains(out, []byte("differ")) { // it names payments of the copy that were made from another wallet
+			if err != nil && bytes.Contains(out, []byte("differ")) { // some of the copy are of another wallet
 				out, err = exec.Command(remitPath, "wallet", "resume", "--all", "--stack", url, "--yes").CombinedOutput()
 			}
 			if err != nil {

@@ -184,7 +184,7 @@ func TestPayAListOfThePage(t *testing.T) {
 	}
 }
 
-// TestPayKilledAtRandom: both modes pay one file of 200 rows at once, killed and started again, and each row is paid once.
+// TestPayKilledAtRandom: both modes pay one file of 200 rows at once, killed and started again, each row once.
 func TestPayKilledAtRandom(t *testing.T) {
 	_, m := local(t)
 	list := filepath.Join(t.TempDir(), "payroll.csv")
@@ -201,7 +201,7 @@ func TestPayKilledAtRandom(t *testing.T) {
 			for kills := range 6 {
 				ctx, end := t.Context(), func() {}
 				if kills < 5 {
-					ctx, end = context.WithTimeout(ctx, time.Duration(100+draw.IntN(600))*time.Millisecond) // then it is killed
+					ctx, end = context.WithTimeout(ctx, time.Duration(100+draw.IntN(600))*time.Millisecond) // until its kill
 				}
 				defer end()
 				cmd := exec.CommandContext(ctx, binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)

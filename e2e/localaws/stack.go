@@ -281,7 +281,7 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 		_, failed := client.UpdateAuthorizer(ctx, &apigateway.UpdateAuthorizerInput{RestApiId: api,
 			AuthorizerId: a.Id, PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace,
 				Path: aws.String("/authorizerResultTtlInSeconds"), Value: aws.String(strconv.Itoa(seconds))}}})
-		if _, done := errors.AsType[*smithy.DeserializationError](failed); !done { // ministack answers with the number in quotes
+		if _, done := errors.AsType[*smithy.DeserializationError](failed); !done { // ministack quotes the number
 			err = errors.Join(err, failed)
 		}
 	}

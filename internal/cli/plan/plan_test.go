@@ -95,7 +95,7 @@ func TestAPlanHolds(t *testing.T) {
 	}
 }
 
-// TestWhatToRaise: a plan names each limit of the template's defaults that its rate exceeds, from its number to the needed one.
+// TestWhatToRaise: a plan names each limit of the template's defaults that its rate exceeds, and the needed number.
 func TestWhatToRaise(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		rate, merchants := must.Get(strconv.ParseFloat(c.In[0], 64))(t), must.Get(strconv.ParseFloat(c.In[1], 64))(t)

@@ -299,11 +299,17 @@ func TestOneFastNodeOfThree(t *testing.T) {
 			chain.Health{Node: "c", Slowest: 30 * usual})
 		b.takes, c.takes = always(usual), always(900*time.Millisecond)
 		quote("in a new process the third is waited for", slowly(greedy, b, c), 100, 100, 2*time.Second)
-		c.gas, c.takes, greedy.takes = 300, always(usual), always(9*time.Second)
+		greedy.greed, b.greed, c.greed = 9, 9, 9
+		quote("also if the tips agree", slowly(greedy, b, c), 100, 0, 2*time.Second)
+		greedy.greed, b.greed, c.greed = 1, 1, 1
+		c.gas, c.takes, greedy.takes = 3_000, always(usual), always(9*time.Second)
 		nodes = slowly(greedy, b, c)
-		quote("but not for ever, where two differ", nodes, 300, 100, 2*time.Second)
-		quote("and what they said counts as agreed", nodes, 300, 100, 600*time.Millisecond)
-		greedy.takes, greedy.gas, greedy.greed, b.down, c.down, c.gas = always(usual), 0, 8, true, true, 100
+		quote("but not for ever, where two differ", nodes, 3_000, 100, 2*time.Second)
+		c.gas = 300
+		quote("and then the lower tip counts as agreed", nodes, 300, 100, 2*time.Second)
+		c.down, greedy.down = true, true
+		quote("and no base fee", nodes, 100, 100, time.Second)
+		greedy.takes, greedy.gas, greedy.greed, b.down, greedy.down, c.gas = always(usual), 0, 8, true, false, 100
 		quote("one answers alone, and nothing is known", slowly(greedy, b, c), 0, 0, 2*time.Second)
 		greedy.gas = 100
 		quote("but a base fee", slowly(greedy, b, c), 100, 100, time.Second)
