@@ -350,7 +350,7 @@ func (b bill) cancel(c *Cluster) func(context.Context, *dispatch.Proposals) erro
 		losses := c.lostSoFar()
 		_, err := s.Cancel(ctx, webhook.Owner{Merchant: "mer_1", Mode: "test"}, b.name())
 		if err == nil && losses == c.lostSoFar() {
-			c.at(b.Order.Asset.ChainID).oracle.Cancelled(b.Order)
+			c.oracle.Cancelled(b.Order)
 		}
 		return err
 	}

@@ -213,16 +213,8 @@ func (o *Oracle) Committed(p payment.Payment) {
 	}
 }
 
-// Cancelled notes the answer that an order's proposal has ended. No nonce is held for it then.
+// Cancelled notes the answer that an order's proposal has ended.
 func (o *Oracle) Cancelled(r Order) {
-	p, _ := o.Store.Payment(context.Background(), r.ID())
-	for _, id := range o.wallets() {
-		if w, err := o.Store.Wallet(context.Background(), id); err == nil {
-			if nonce, held := w.Holds(p.ID, p.Revision); held {
-				o.Violate(ProposalsHold, "%s was answered to have ended while it holds nonce %d", r.Key, nonce)
-			}
-		}
-	}
 	o.mu.Lock()
 	o.cancelled = append(o.cancelled, r)
 	o.mu.Unlock()
