@@ -116,8 +116,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	return consent(ctx, out)
 }
 
-// repeats describes the rows to pay that have the content of an earlier row, or the recipient of one that this run has
-// paid and that the file no longer has, with its amount or its reference.
+// repeats describes the rows to pay that may pay twice. Such a row has the content of an earlier row; or, of a row that
+// this run has paid and the file no longer has, the recipient and either the amount or the reference.
 func (p *payout) repeats() (lines []string) {
 	paid := map[[2]string][][]string{}
 	for _, was := range p.lacking {
@@ -137,7 +137,7 @@ func (p *payout) repeats() (lines []string) {
 			earlier = fmt.Sprintf("a row that this run has as %q", paid[of][0][9])
 			paid[of] = paid[of][1:]
 		case r.reference != "" && len(paid[ref]) > 0:
-			earlier = "one that this run has with another amount"
+			earlier = "a row that this run has with another amount"
 		default:
 			continue
 		}

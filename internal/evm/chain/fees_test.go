@@ -276,8 +276,8 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestOneFastNodeOfThree sets no price: a second answer is waited for, and if none was agreed of late, a third. A node
-// that answers alone, or beside one that differs, sets at most the last agreed tip, or the base fee.
+// TestOneFastNodeOfThree sets no price: a second answer is waited for, and a third if the two differ and none was agreed
+// of late. A node that answers alone sets at most the last agreed tip. In a new process, the base fee is its bound.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		greedy, b, c := priced(200_000), priced(100), priced(100)
@@ -297,7 +297,10 @@ func TestOneFastNodeOfThree(t *testing.T) {
 		nodes.Deliver(t.Context(), []byte("x"), nil)
 		health(t, nodes, chain.Health{Node: "a", Slowest: usual}, chain.Health{Node: "b", Slowest: 30 * usual},
 			chain.Health{Node: "c", Slowest: 30 * usual})
-		b.takes, c.takes = always(usual), always(900*time.Millisecond)
+		b.down, b.takes = true, always(usual) // an error is no reply
+		nodes.Deliver(t.Context(), []byte("x"), nil)
+		health(t, nodes, chain.Health{Node: "a"}, chain.Health{Node: "b"}, chain.Health{Node: "c"})
+		b.down, c.takes = false, always(900*time.Millisecond)
 		quote("in a new process the third is waited for", slowly(greedy, b, c), 100, 100, 2*time.Second)
 		greedy.greed, b.greed, c.greed = 9, 9, 9
 		quote("also if the tips agree", slowly(greedy, b, c), 100, 0, 2*time.Second)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// alike is the factor within which healthy nodes agree: the base fee doubles in six blocks (EIP-1559, an eighth a block).
+	// alike is the factor within which healthy nodes agree: the base fee doubles in six blocks (EIP-1559).
 	alike = 2
 	// beyond is the largest factor between a price and the last agreed price, unless most nodes agree. The last agreed
 	// price counts for quoteAge: 20 blocks of 12 s, in which EIP-1559 lets Ethereum's base fee rise tenfold.
@@ -70,7 +70,8 @@ func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	return Market{}, fmt.Errorf("%w: of %d nodes, too few give a tip or a base fee", ErrUnavailable, len(n))
 }
 
-// price chooses one of the nodes' prices; waited: that of a second query. It reports false if nothing bounds it.
+// price chooses one of the nodes' prices. waited means that they are of a second query. It reports false if nothing
+// bounds the price.
 func (n Nodes) price(kind int, said []token.Amount, base token.Amount, waited bool) (token.Amount, bool) {
 	larger, b := prices[kind].larger, breakerOf(n[0])
 	price := median(said, larger)
