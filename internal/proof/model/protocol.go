@@ -120,7 +120,7 @@ type Nonce struct {
 	Out, Mined Bytes  // ever stored, and so perhaps in anybody's hands; in a block
 	For        uint16 // the revision of bytes that pay
 	Final      bool   // the block is final
-	Orphaned   bool   // somebody knows that its reservation is an orphan's
+	Orphaned   bool   // somebody knows that its reservation is an orphan's, or that its wallet was under suspicion
 }
 
 // Clash reports whether bytes of two owners were stored.

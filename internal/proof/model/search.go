@@ -181,6 +181,9 @@ func (w World) take(s *state, step Step) bool {
 		for v := uint8(0); v < w.Wallets && !w.Rails; v++ {
 			s.Wallets[v].Suspect, s.Wallets[v].Paused = false, false
 		}
+		for n := range s.nonces[step.Wallet][:s.final[step.Wallet]] { // a no-op's write may be frozen until then
+			s.nonces[step.Wallet][n].Orphaned = true
+		}
 	}
 	return true
 }

@@ -58,6 +58,12 @@ type knower struct {
 	spot
 }
 
+// A resumed wallet is no longer under suspicion. A no-op's write from before that may still be frozen.
+type resumed struct {
+	below  uint64 // its nonces
+	losses int    // of tables, before it was resumed
+}
+
 // A signature is an attempt that the tables have ever had.
 type signature struct {
 	hash    chain.Hash
@@ -78,6 +84,7 @@ type acceptor struct {
 	signed    map[spot][]signature
 	told      map[knower]bool // of a nonce that a payment holds
 	orphaned  map[knower]bool
+	resumed   map[wallet.ID]resumed
 	events    map[string]payment.ID
 	published map[payment.ID]bool
 	active    map[string]bool // the answer of the merchant's terms, by actor
@@ -91,7 +98,7 @@ type acceptor struct {
 func newAcceptor(c *Cluster) *acceptor {
 	return &acceptor{Store: c.Store, cluster: c, revisions: map[string]uint16{}, wallets: map[wallet.ID]uint8{},
 		signed: map[spot][]signature{}, told: map[knower]bool{}, orphaned: map[knower]bool{},
-		events: map[string]payment.ID{}, published: map[payment.ID]bool{}, active: map[string]bool{}}
+		resumed: map[wallet.ID]resumed{}, events: map[string]payment.ID{}, published: map[payment.ID]bool{}, active: map[string]bool{}}
 }
 
 // number returns the number of a key, from 1, and gives it the next one if it has none.
@@ -144,7 +151,8 @@ func (a *acceptor) look(id payment.ID, at spot) (v view, ok bool) {
 func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
 	c := a.cluster.at(at.id.ChainID).Chain
 	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
-	n.Orphaned = a.orphaned[knower{actor, "", at}]
+	before := a.resumed[at.id]
+	n.Orphaned = a.orphaned[knower{actor, "", at}] || at.nonce < before.below && before.losses == a.cluster.losses
 	if at.nonce < c.Account(at.id.Address, 0).Nonce {
 		n.Mined = model.Foreign
 	}
@@ -519,7 +527,11 @@ func (a *acceptor) Repause(ctx context.Context, id wallet.ID, from, to string) e
 		!strings.HasPrefix(scheduler.ActorOf(ctx), "recover") || a.cluster.accepted {
 		return a.Store.Repause(ctx, id, from, to)
 	}
-	return a.take(ctx, model.Resume, "", spot{id: id}, "", 0, false, func() error { return a.Store.Repause(ctx, id, from, to) })
+	err := a.take(ctx, model.Resume, "", spot{id: id}, "", 0, false, func() error { return a.Store.Repause(ctx, id, from, to) })
+	if w, _ := a.Store.Wallet(ctx, id); err == nil {
+		a.resumed[id] = resumed{w.NextNonce, a.cluster.losses}
+	}
+	return err
 }
 
 // publish takes the step of an event that arrives, if it announces the end of a payment.

@@ -533,9 +533,10 @@ func (n node) String() string { return n.host }
 
 // Account implements chain.Node.
 func (n node) Account(ctx context.Context, of, contract token.Address, head chain.Head) (chain.Account, error) {
+	asked := time.Now()
 	account, err := n.Node.Account(ctx, of, contract, head)
 	if err == nil {
-		n.oracle.Counted(scheduler.ActorOf(ctx), n.Node.String(), of, account.Mined)
+		n.oracle.Counted(scheduler.ActorOf(ctx), n.Node.String(), of, account.Mined, asked)
 	}
 	return account, err
 }

@@ -45,7 +45,8 @@ type Chain struct {
 
 	Lied bool // a node has given a receipt that is not true
 
-	First map[chain.Hash]uint64 // when each transaction was first in a block of any branch, in blocks ever made
+	First  map[chain.Hash]uint64 // when each transaction was first in a block of any branch, in blocks ever made
+	Failed map[chain.Hash]bool   // transactions that were reverted in a block of any branch
 
 	// Mined, if set, sees every transaction that a block puts on the canonical branch.
 	Mined func(Tx)
@@ -64,7 +65,8 @@ func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
 		Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
 		tip: &block{at: now(), accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
-		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{}, First: map[chain.Hash]uint64{}}
+		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{}, First: map[chain.Hash]uint64{},
+		Failed: map[chain.Hash]bool{}}
 	for range depth + 2 {
 		c.tip = c.extend(c.tip, nil)
 	}

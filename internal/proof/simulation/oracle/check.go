@@ -294,13 +294,13 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		}
 		_, blocked := o.Chain.Blocked[p.Wallet]
 		var starved bool   // L1 data became dear; the tables may have forgotten the attempt, the chain has not
-		var seen, out bool // a reorg put coins that the wallet had received, on any branch, behind the payment
+		var seen, out bool // a reorg put received coins behind the payment, or made an earlier one that was reverted pay
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
 			seen = seen || r.Tx == p.Onchain
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 			in, _, _ := chain.ParseTransfer(tx.Data)
-			out = out || r.Succeeded && (seen || r.Block > receipt.Block) && in.To == p.Wallet &&
-				o.Chain.First[r.Tx] < o.Chain.First[p.Onchain]
+			put := (seen || r.Block > receipt.Block) && in.To == p.Wallet || !seen && tx.From == p.Wallet && o.Chain.Failed[r.Tx]
+			out = out || r.Succeeded && put && o.Chain.First[r.Tx] < o.Chain.First[p.Onchain]
 		})
 		// A node may have vouched for a batch that its wallet has not approved.
 		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&

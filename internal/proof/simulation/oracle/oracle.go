@@ -90,7 +90,6 @@ type Oracle struct {
 	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
 	spendings  map[string]*spending     // by actor
 	harmed     bool                     // a wallet was paused
-	blocks     map[chain.Hash]bool      // transactions that were ever in a block
 	proposed   map[payment.ID]time.Time // since tables were lost
 	cancelled  []Order                  // by an answer since then
 	base       uint64                   // the last block that was not rolled back
@@ -143,8 +142,7 @@ func New(c Config) *Oracle {
 		events: map[string][]webhook.Event{}, noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{},
 		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]time.Time{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
-		forwarded: map[string]bool{}, progressed: map[token.Address]uint64{},
-		blocks: map[chain.Hash]bool{}, spendings: map[string]*spending{}}
+		forwarded: map[string]bool{}, progressed: map[token.Address]uint64{}, spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }
@@ -347,7 +345,6 @@ func (o *Oracle) mined(tx fakechain.Tx) {
 		o.checkPrice(tx)
 	}
 	h := tx.Sign().Hash
-	o.blocks[h] = true
 	if o.stolen[h] {
 		o.taken[nonce{tx.From, tx.Nonce}] = true
 	} else if !o.ours(h) {

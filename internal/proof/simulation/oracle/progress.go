@@ -29,8 +29,8 @@ type counter struct {
 	wallet token.Address
 }
 
-// Counted notes how many transactions of a wallet a node has counted for a run.
-func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
+// Counted notes how many transactions of a wallet a node has counted for a run that asked for them then.
+func (o *Oracle) Counted(run, node string, of token.Address, count uint64, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if strings.HasPrefix(run, "recover") && count <= o.Chain.MostMined(of)+o.Spare { // else it asks again
@@ -49,7 +49,7 @@ func (o *Oracle) Counted(run, node string, of token.Address, count uint64) {
 	for _, age := range ages {
 		var counts []uint64
 		for _, a := range c.last {
-			if !o.Silent || time.Since(a.at) < age {
+			if !o.Silent || asked.Sub(a.at) < age {
 				counts = append(counts, a.count)
 			}
 		}
@@ -91,9 +91,10 @@ func (o *Oracle) Progressed(run string, before wallet.Wallet, seen *wallet.Progr
 	}
 }
 
-// checkPaid checks that a payment that counts as mined, beside a no-op, was ever in a block itself.
+// checkPaid checks that a payment that counts as mined, beside a no-op, was ever in a block of any branch itself.
 func (o *Oracle) checkPaid(p payment.Payment) {
-	if p.HasNoop() && !slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { return !a.Noop && o.blocks[a.Hash] }) && !o.Stolen() {
+	paid := func(a payment.Attempt) bool { return !a.Noop && o.Chain.First[a.Hash] > 0 }
+	if p.HasNoop() && !slices.ContainsFunc(p.Attempts, paid) && !o.Stolen() {
 		o.Violate(ProgressHolds, "%s counts as mined, and only its no-op was in a block", p.ID)
 	}
 }
