@@ -281,7 +281,7 @@ func (m merchant) third() {
 		}
 	}()
 	must.OK(t, m.s.AddRail(t.Context(), c.of, c.URL))
-	took := until(t, "the third rail to be in force", 45*time.Second, func() bool { // 30, and slow requests
+	took := until(t, "the third rail to be in force", 30*time.Second, func() bool {
 		status, _, _ := m.pay(c.asset, "third")
 		return status == 201 && strings.Contains(m.assets(), c.asset+" false true")
 	})
