@@ -51,7 +51,7 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 			}
 		case <-late:
 			for _, node := range missing {
-				if n.Suffice(count - counts[Ambiguous]) { // one fast node makes none late
+				if n.Suffice(count - counts[Ambiguous]) { // of three or more, one fast node makes no other late
 					breakerOf(node).note(errLate)
 				}
 			}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Estimate returns the gas that the call needs. It returns ErrReverted if a node's simulation reverted and too few
-// say that it passes, and ErrUnavailable if no node could simulate it. Of one or two nodes, the first estimate or
-// ErrListed counts. Of three or more, two estimates must be alike, or one must equal Within. ErrListed needs more than
-// half, or one node if none gives an estimate: a refusal moves no money. A node's list may be old: lists change days
-// after decrees (docs/decisions/0012-screening.md).
+// Estimate returns the gas that the call needs, or ErrUnavailable if no node could simulate it. Of one or two nodes,
+// the first estimate or ErrListed counts. Of three or more, Estimate waits for two estimates that are alike, or for one
+// that equals Within; if neither comes, believe chooses. Refusals (ErrReverted, ErrListed) need more than half, or one
+// if no node gives an estimate: a refusal moves no money. A node's list may be some blocks old: lists change days after
+// decrees anyway (docs/decisions/0012-screening.md).
 //
 // Estimate queries the next node when one answers badly or takes long. Once it has queried all and could decide, it
 // waits at most the duration share for the others. One revert does not decide: a node that lags may not have seen the
@@ -129,8 +129,8 @@ const nonZero = 12
 
 // WorstCase estimates the gas of a transfer as if no byte of its call data were zero. The recipient must never have
 // held the token. While the token and the chain stay as they are, a transfer needs at most that much unless the token
-// treats its recipient otherwise. Of two nodes, the higher prompt answer counts. If it is over twice last (the
-// previous result; if zero: the other answer), the lower counts.
+// treats its recipient differently. last is the previous result. Of two nodes, the higher prompt answer counts unless
+// it is over twice last or, if last is zero, over twice the lower answer: then the lower counts.
 func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
 	more := nonZero * uint64(bytes.Count(transfer.Data, []byte{0}))
 	if len(n) != 2 {

@@ -51,9 +51,9 @@ func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 	return bumped, true
 }
 
-// Outbid returns fees with twice the tip of f and limit as their cap, for when Bump has no room. They replace a pooled
-// transaction that the tables have lost, if its tip is lower and its cap too low to be mined. Outbid returns f and
-// false if the cap of f is above limit, or the tip cannot rise.
+// Outbid returns fees with twice the tip of f and limit as their cap, for when Bump has no room. They can replace a
+// pooled transaction that the tables have lost, if its cap is too low to be mined and its tip is lower than theirs.
+// Outbid returns f and false if the cap of f is above limit, or the tip cannot rise.
 func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
 	bid := Fees{Tip: larger(f.Tip.ScaleUp(2, 1), token.Units(1)), Cap: limit}.within(limit)
 	if limit.Less(f.Cap) || !f.Tip.Less(bid.Tip) {

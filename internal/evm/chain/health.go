@@ -61,7 +61,7 @@ type breaker struct {
 // A record describes a watched node's answers to this process.
 type record struct {
 	probing sync.Mutex // held by the caller that probes for Dead
-	probed  time.Time  // the time of Dead's first probe since it let a caller through; guarded by probing
+	probed  time.Time  // when Dead's probes began; zero: they begin with the next; guarded by probing
 	mu      sync.Mutex
 	late    bool          // the last miss was an answer later than the other nodes'
 	row     int           // unanswered requests in a row
@@ -142,8 +142,8 @@ func (b *breaker) open() bool {
 }
 
 // Dead reports whether every node has missed several requests in a row. A second after the last miss, one caller probes
-// them, for at most probeFor: a longer probe would stall a process that serves one request at a time. After a cooldown
-// of vain probes, Dead returns false to one caller: the nodes may answer, but later than probeFor.
+// them, for at most probeFor: a longer probe would stall a process that serves one request at a time. A cooldown after
+// the first probe, even of an earlier outage, Dead returns false to one caller: nodes may answer later than probeFor.
 func (n Nodes) Dead(ctx context.Context) bool {
 	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }
 	if len(n) == 0 || slices.ContainsFunc(n, alive) {

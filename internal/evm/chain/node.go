@@ -26,7 +26,7 @@ type Call struct {
 	Value    token.Amount // wei
 	Data     []byte
 	Batch    bool // To must have the batch contract's code, else ErrCode; see Node.Estimate
-	ByCall   bool // also execute a transfer: ErrReverted then includes a token that returns false
+	ByCall   bool // simulate a transfer's result too: if the token returns false, the error is ErrReverted
 	// Within replaces the estimate of a ByCall transfer by one execution with this much gas; zero: estimate.
 	Within uint64
 	// At, if not zero, is the block in which the call's transaction was mined and reverted: the answer is a RevertError
@@ -72,7 +72,7 @@ type Account struct {
 	Mined   uint64 // the wallet's transactions in blocks up to the head: its next nonce on the chain
 	Pending uint64 // the same, including the node's pool now
 	Balance token.Amount
-	Gas     token.Amount // ether in wei, or the exact balance of a token that is the gas; zero: no such balance
+	Gas     token.Amount // wei of ether, or of the token where it is the gas (18 decimals); zero if nodes give none
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one. Most methods are one HTTP request.
@@ -97,9 +97,9 @@ type Node interface {
 	// Head returns the end of the node's chain now.
 	Head(ctx context.Context, rule ConfirmationRule) (Head, error)
 
-	// Account reads a wallet's count and balances at the head's block, which the node has given. All of them belong to
-	// that block, even if the node answers a batch's calls in any order. With the zero Head each is of the block that
-	// is the latest when it is read.
+	// Account reads a wallet's count and balances at the block of head, which must be this node's, even if the node
+	// answers the calls of one request in any order. Pending is of its pool now. With the zero Head, each number is of
+	// the block that is the latest when it is read.
 	Account(ctx context.Context, wallet, coin token.Address, head Head) (Account, error)
 
 	// Count returns how many transactions of a wallet are in blocks up to the given one.

@@ -34,7 +34,7 @@ import (
 //	its mined nonces, to publish, to fill gaps                 low    Counted; 0 if too few answer
 //	its final nonces, to ask for receipts                      low    Used; 0 if too few answer
 //	its final nonces, to use up those above                    low    FinalCount: all with a view must answer
-//	its nonces, where the tables may be older than the chain   high   Ahead: of one node that shows the transaction
+//	its nonces, where the tables may be older than the chain   high   Ahead: enough, or one that shows the transaction
 //	whether a list has a recipient                             -      Suffice, or one if no other clears it
 //	whether a wallet lacks gas for its pending transactions    -      Suffice, unless a node holds them
 //	the newest block, to leave out nodes that lag              low    Lags; of two nodes the higher
@@ -67,7 +67,7 @@ func AtLeast[T any](n Nodes, conclusions []T, of func(T) token.Amount) token.Amo
 	return of(believe(len(n), conclusions, func(a, b T) int { return of(a).Cmp(of(b)) }))
 }
 
-// Account returns the numbers that enough nodes reach. Each may be from another node: together they are no conclusion.
+// Account returns the numbers that enough nodes reach. They may be of different nodes: together they are no conclusion.
 func (n Nodes) Account(views Views) Account {
 	return Account{Mined: n.Mined(views), Pending: n.count(views, func(v View) uint64 { return v.Pending }),
 		Balance: AtLeast(n, views, func(v View) token.Amount { return v.Balance }),
@@ -124,9 +124,9 @@ func (n Nodes) most(counts []uint64, silent int) uint64 {
 }
 
 // Ahead returns how many of a wallet's transactions are mined if that is more than next, else 0: more means that the
-// tables may be older than the chain, and could pay again. sure means that enough nodes count so many, or that one
-// shows the transaction at next, which it cannot forge. If a node counts more but shows none, Ahead returns its count
-// and false if silent nodes could give it a majority, else doubts the node.
+// tables may be older than the chain, and could pay again. sure means that enough nodes count more, or that one shows
+// the transaction at next, which it cannot forge. If a node counts more but shows none, Ahead doubts it, unless the
+// nodes that count more would be enough with the silent ones: then Ahead returns the highest count, and sure is false.
 func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet token.Address, next uint64) (count uint64, sure bool) {
 	more := slices.DeleteFunc(slices.Clone(views), func(v View) bool { return v.Mined <= next })
 	if count = n.Mined(views); count <= next {
@@ -151,7 +151,7 @@ func (n Nodes) Ahead(ctx context.Context, log *slog.Logger, views Views, wallet 
 }
 
 // showTime is how long a node may take to show a transaction, with a few requests in a row. A process's first payment
-// waits that long, and twice if it opens wallets too.
+// may wait that long for it, or twice as long if the process also opens wallets.
 const showTime = 10 * time.Second
 
 // shows reports whether the view's node has mined a transaction of the wallet's key at nonce.

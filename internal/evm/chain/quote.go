@@ -40,10 +40,10 @@ type quotes struct {
 
 // Fees queries every node for the price of gas in the next block, and returns the median of the prompt answers, or
 // ErrUnavailable. It leaves out watched nodes far from the last agreed prices, unless most nodes agree; if no other
-// node answers, it returns the last agreed prices. If two of three or more nodes answer and differ, the middle of their
-// tips and the last agreed tip counts: a looser bound would rise each time where our own transactions set the tips that
-// nodes propose. If none was agreed for quoteAge, Fees queries all again and waits longer, and the answers then count as
-// agreed. A node that answers alone sets at most the last agreed tip or, if there is none, the base fee.
+// node answers, it returns the last agreed prices. If two of three or more nodes answer and most do not agree, the
+// median of their tips and the last agreed tip counts: a looser bound would keep rising where nodes propose our tips.
+// If no price was agreed for quoteAge, Fees first queries all again, waits longer, and takes the answers (of two, the
+// tips) for agreed. A node that answers alone sets at most the last agreed tip or, if there is none, the base fee.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,7 +87,7 @@ func (n Nodes) price(kind int, said []token.Amount, base token.Amount, waited bo
 		last.price, last.at = price, b.now()
 	case few && !fresh && len(said) > 1 && !waited:
 		return price, false
-	case few && !larger: // the middle of two tips and the last; the lower of one and the last
+	case few && !larger: // the median of the tips and the last agreed one (if these are two, the lower)
 		known := !last.at.IsZero()
 		if known {
 			base = last.price

@@ -15,8 +15,8 @@ import (
 )
 
 // A pass handles one wallet in one round. It reads the wallet, then the pending transactions that its run does not
-// remember, then the nodes. So it finds a reservation or a pending transaction for each unsettled nonce. A nonce
-// that a node counts has a stored transaction. A node's head may be older than the tables: its count is then too low.
+// remember, then the nodes. In this order it finds a reservation or a pending transaction for each unsettled nonce.
+// Transactions are stored before a node can count them. A node whose head is older than the tables counts too few.
 type pass struct {
 	*round
 	registered wallet.Registration
@@ -40,7 +40,7 @@ type pass struct {
 }
 
 // handle does everything for one wallet, and fills p.report. It finishes reservations even while no node answers. It
-// skips a wallet without work unless idle is true. If resting is true, it ends a resting one's claim.
+// skips a wallet without work unless idle is true. If resting is true, it ends the run's claim on a wallet that rests.
 func (p *pass) handle(ctx context.Context, by string, idle, resting bool) error {
 	id := p.registered.ID
 	unreadable, err := p.read(ctx)
@@ -216,9 +216,9 @@ func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, of, next)
 		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", of, "reason", reason, "err", err)
 		p.report.Suspect++
-		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened { // last: unopened, it stops payments
+		if err = p.suspectAll(ctx, reason); err == nil && !p.registered.Opened {
 			opened := wallet.Wallet{ID: p.wallet.ID, Merchant: p.registered.Merchant, Paused: reason}
-			err = p.Store.Open(ctx, opened, p.Token.Contract)
+			err = p.Store.Open(ctx, opened, p.Token.Contract) // last: till it has a record, new processes pay nothing
 		}
 		if err = cmp.Or(err, p.pause(ctx, p.wallet.ID, reason)); err != nil {
 			return false, err

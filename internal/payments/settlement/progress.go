@@ -16,9 +16,9 @@ import (
 )
 
 // countMined counts the wallet's mined nonces, and publishes payment.mined for each payment that the last round did not
-// count. Later writes store p.seen: after a crash in between, the next run publishes the same events again. If
-// publishing fails, p.seen.Paid omits a nonce with a no-op; p.seen.Mined stops at any other. While too few nodes
-// answer, the last count stays. It never rises past a payment that the pass does not know.
+// count. Later writes store p.seen: after a crash in between, the next run publishes the same events again. A nonce
+// whose event cannot be published does not count: p.seen.Mined stops there or, if it has a no-op, p.seen.Paid omits it.
+// While too few nodes answer, the last count stays. The count never rises past a payment that the pass does not know.
 func (p *pass) countMined(ctx context.Context, receipts chain.Mined) error {
 	last := *cmp.Or(p.last, &p.wallet.Progress)
 	counted := last.Mined

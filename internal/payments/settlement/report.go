@@ -80,8 +80,8 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next adds a later round: it adds counters, replaces gauges, and keeps skipped wallets' balances. Oldest keeps its
-// maximum.
+// next adds a later round: it adds counters, appends Funding, and keeps skipped wallets' balances and the maximum of
+// Oldest and Paused. It replaces the other gauges.
 func (r *Report) next(round Report) {
 	r.Busy, r.Resting, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, 0, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // later rounds skip a wallet that is paused and idle

@@ -26,9 +26,9 @@ var (
 // key it ignores suspicion, pending no-ops and counts: the thief may go on sending. A wallet that was never used gets a
 // record.
 //
-// The write succeeds only if no nonce was reserved and the pause did not change since Retire read the wallet. It also
-// pauses the wallet: a process with an older registration reserves nothing. A recovery's pause makes it fail.
-// After a crash or a lost answer, call Retire again.
+// The write succeeds only if, since Retire read the wallet, no nonce was reserved and nobody (a recovery, for example)
+// changed the pause. It also pauses the wallet, so that a process with an older registration reserves nothing. After a
+// crash or a lost answer, call Retire again.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {

@@ -181,9 +181,9 @@ func (c *checks[T]) join(ctx context.Context, check func() T) T {
 	return wait()
 }
 
-// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs and
-// resumes the wallets whose nonces all have owners there; the others stay paused. If a run wrote at the same time, it
-// returns ErrChanged: call it again.
+// Accept trusts the nodes' chain: it forgets the final block that they lack. The next run adopts one of theirs, and
+// resumes each wallet that has a reservation or a pending transaction for every nonce that is not final there; the
+// others stay paused. If a run wrote at the same time, Accept returns ErrChanged: call it again.
 func (s *Settler) Accept(ctx context.Context) error {
 	known, err := s.Store.Compared(ctx, s.Coin())
 	if err == nil {

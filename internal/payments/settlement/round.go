@@ -42,8 +42,8 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	return report, err
 }
 
-// round makes a pass over every wallet, but skips idle wallets that the run has compared with the
-// chain. all reports whether the run has compared every wallet by now.
+// round makes a pass over every wallet. It skips idle wallets that the run has compared with the chain, or all idle
+// wallets if r.compared is nil. all reports whether this round completed the run's comparison of every wallet.
 func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	r.held = r.held || len(working) == 0 || shared.held.Load() // the tables may have lost every wallet
 	s.undecided.Store(report.Undecided > 0)
-	r.patient = r.patient && shared.dissent.Load() // a dispute's second round waits like its first
+	r.patient = r.patient && shared.dissent.Load() // a contradicted receipt must hold for another round: that waits too
 	f := shared.final()
 	r.changed = r.changed || f.changed
 	if f.overdue {
@@ -105,8 +105,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	return report, all, err
 }
 
-// uncompared reports whether the tables may lack payments: no run has compared every wallet with the chain since they
-// were new or restored, or another rail is lost or in Uncleared. An Idempotency-Key may have paid there.
+// uncompared reports whether new or restored tables may lack payments: no run has compared every wallet with the chain
+// since then, or an Idempotency-Key may have paid on another rail, one that Uncleared returns or that the tables lost.
 func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	if yet := known.At.Before(known.Since); yet || s.Ephemeral {
 		return yet
@@ -128,7 +128,7 @@ func (s *Settler) uncompared(ctx context.Context, known store.Comparison) bool {
 	return true
 }
 
-// passes makes the passes of a round, adds their reports, and reports whether the run has compared every wallet by now.
+// passes makes the passes of a round, adds their reports, and reports whether the round completed the run's comparison.
 func (s *Settler) passes(ctx context.Context, r *run, shared *round, wallets wallet.Registry, report *Report) (bool, error) {
 	var mu sync.Mutex
 	all := r.compared != nil

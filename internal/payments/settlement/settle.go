@@ -56,9 +56,9 @@ func (p *pass) stands(ctx context.Context, final []wallet.PendingTx, receipts ch
 	return look.same
 }
 
-// receiptsDue returns the pending transactions whose receipts the round needs. final ones have nonces that enough nodes
-// may call final. early ones are mined payments with a no-op among their attempts: payment.mined is due before
-// finality, and only a receipt shows which attempt is mined.
+// receiptsDue returns the pending transactions whose receipts the round needs. The nonces in final may be final: the
+// receipts decide. early has mined payments with a no-op among their attempts: payment.mined is due before finality,
+// and only a receipt shows which attempt is mined.
 func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx) {
 	mined := p.Nodes.Mined(p.views)
 	if p.lowest() >= mined {
@@ -76,9 +76,9 @@ func (p *pass) receiptsDue(ctx context.Context) (final, early []wallet.PendingTx
 	return final, early
 }
 
-// finalBelow returns the nonce below which enough nodes may call receipts final, or the mined count if too few answer.
-// Besu answers 0 for a pruned block (hyperledger/besu, BlockchainQueries.getTransactionCount): an answer below the
-// lowest pending nonce counts as none; at nonce 0, an answer 0 counts as 1.
+// finalBelow returns the nonce below which to read receipts: the final count of enough nodes, or the mined count if too
+// few answer or the final count is below the lowest pending nonce. Besu answers 0 for a pruned block
+// (hyperledger/besu, BlockchainQueries.getTransactionCount): so while nonce 0 is pending, it returns at least 1.
 func (p *pass) finalBelow(ctx context.Context) uint64 {
 	final, ok := p.Nodes.Used(ctx, p.views, p.wallet.Address, p.final().silent)
 	if !ok || final < p.lowest() {
@@ -186,10 +186,10 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return p.end(ctx, s, chain.Agreement{})
 }
 
-// lostAttempt reports whether restored tables may lack the attempt that used a payment's nonce. It returns true if no
-// node gives that transaction. It stores a lost attempt for the next round. A transaction with the payment's call is a
-// lost bump. A no-op counts if the wallet is suspect, the nonce is below NoopsBelow, or the payment was signed before
-// p.since. If a torn copy lacks all attempts, recovery decides.
+// lostAttempt reports whether the transaction that used a payment's nonce may be an attempt that restored tables lack:
+// no node gives it, it has the payment's call (a bump), or it is a no-op and the wallet is suspect, the nonce is below
+// NoopsBelow, or the payment was signed before p.since. It stores a bump or a no-op for the next round. If a torn copy
+// lacks all attempts, only a no-op counts, and lostAttempt does not store it: recovery decides.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	unsigned := len(stored.Hashes()) == 0 // in a torn copy
@@ -259,7 +259,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // while too few nodes support the agreement.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
-		// No node may contradict a recovery's no-op: once it is final, a lost payment may be paid again.
+		// A recovery's no-op ends only if no node contradicts it: its end lets the key of a lost payment pay again.
 		if len(a.Against) > 0 && (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) {
 			return p.undecided(ctx, s, "the nodes differ", "tx", a.Tx, "dispute", a.Dispute), nil
 		}

@@ -89,8 +89,8 @@ type Settler struct {
 	stack.Config
 	Parts
 	cached settings.Cached[store.Rules]
-	// The last round left a payment undecided. The next run's first round waits for every node, if need be the whole
-	// run.
+	// The last round left a payment undecided. If so, the next run's first round waits for every node, at most until
+	// the run's time is over.
 	undecided atomic.Bool
 }
 
@@ -183,8 +183,8 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	}
 }
 
-// gap is the least time between two series of runs. Restored tables are at least five minutes behind (Amazon
-// DynamoDB Developer Guide, "Point-in-time backups"), so their first run begins one.
+// gap is the time without a new run after which the next begins a new series (Comparison.Since). Restored tables are at
+// least five minutes behind (Amazon DynamoDB Developer Guide, "Point-in-time backups"), so a restore begins one.
 const gap = 5*time.Minute - store.Skew
 
 // know reads the last comparison with the chain, and records this run in it.
@@ -193,7 +193,7 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // Since is by a wrong clock
+	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // or a later run, or a wrong clock, wrote Since
 		known.Since, known.Abreast = r.began, time.Time{}
 	}
 	known.Ran = r.began
@@ -201,8 +201,8 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	return nil
 }
 
-// strange reports whether the chain once had nodes but no rail, and no recovery since; if unknown, it returns true. The
-// tables may then lack payments, and the wallets that made them.
+// strange reports whether the chain had nodes while it had no rail, and was not recovered since: the tables may lack
+// payments, and the wallets that made them. It also returns true if it cannot read that.
 func (s *Settler) strange(ctx context.Context) bool {
 	mark, err := s.Store.Compared(ctx, token.Coin{ChainID: s.ChainID})
 	return err != nil || !mark.Ran.IsZero()
