@@ -142,8 +142,8 @@ func (b *breaker) open() bool {
 }
 
 // Dead reports whether every node has missed several requests in a row. A second after the last miss, one caller probes
-// them, for at most probeFor: a longer probe would stall a process that serves one request at a time. A cooldown after
-// the first probe, even of an earlier outage, Dead returns false to one caller: nodes may answer later than probeFor.
+// them, for at most probeFor: a longer probe would stall a process that serves one request at a time. Once cooldown has
+// passed since the first probe, even of an earlier outage, one caller gets false: nodes may answer after probeFor.
 func (n Nodes) Dead(ctx context.Context) bool {
 	alive := func(node Node) bool { row, _ := breakerOf(node).misses(); return row < tolerance }
 	if len(n) == 0 || slices.ContainsFunc(n, alive) {

@@ -141,8 +141,8 @@ type load struct {
 }
 
 // tied sums the amounts tied up by reservations and pending transactions at or above the mined count. Every nonce from
-// the count to next_nonce must belong to one of them. If one does not, its payment may have ended, and the count may
-// be older: tied then returns the known sum with an error.
+// the count to next_nonce must belong to one of them. If one does not, the count may be too old, and the nonce's
+// payment may have ended since: tied then returns the known sum with an error.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
 		coin, gas token.Amount

@@ -193,7 +193,7 @@ func (s *Settler) know(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("reading what is known of the chain: %w", err)
 	}
-	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // or a later run, or a wrong clock, wrote Since
+	if r.began.Sub(known.Ran) >= gap || r.began.Before(known.Since) { // a later run or a wrong clock wrote Since
 		known.Since, known.Abreast = r.began, time.Time{}
 	}
 	known.Ran = r.began
