@@ -45,13 +45,10 @@ func TestTwoRails(t *testing.T) {
 	defer cancel()
 	must.Get(api.Call(ctx, "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":5}`, devnet.StuckRecipient)))(t)
 	for _, a := range facts.Assets {
-		body := fmt.Sprintf(`{"to":%q,"amount":5,"asset":%q}`, payee, a.Asset)
-		var p remit.Payment
-		answer := must.Get(api.Call(t.Context(), "POST", "/send-payment", body))(t)
-		must.OK(t, json.Unmarshal(answer.Body, &p))
-		p = must.Get(api.Wait(ctx, p.TxHash))(t)
+		made := must.Get(api.Attempt(ctx, "", remit.SendPaymentRequest{To: payee, Amount: "5", Asset: a.Asset}))(t)
+		p := must.Get(api.Wait(ctx, made.TxHash))(t)
 		if p.Status != remit.PaymentStatusConfirmed || p.Asset != a.Asset || p.Token != a.Token.Symbol {
-			t.Errorf("%s: %s is now %+v", a.Asset, answer.Body, p)
+			t.Errorf("%s: %+v is now %+v", a.Asset, made, p)
 		}
 		has := must.Get(api.Call(t.Context(), "GET", "/balance/"+payee+"?asset="+a.Asset, ""))(t)
 		if !strings.Contains(string(has.Body), `"balance":5,`) {
@@ -72,11 +69,8 @@ func TestRailsOfKeptTables(t *testing.T) {
 			}
 		})
 	}
-	var one local.Command
-	must.OK(t, localtest.Parse(&one, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if it starts
-	defer cancel()
-	if err := one.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), "start it as well") {
+	err := start(t, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
+	if err == nil || !strings.Contains(err.Error(), "start it as well") {
 		t.Errorf("without the tables' first rail: %v", err)
 	}
 }
