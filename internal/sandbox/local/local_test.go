@@ -45,6 +45,16 @@ func raw(t *testing.T, api *remit.Client, request string) (answer *http.Response
 	return answer, string(b)
 }
 
+// start runs a stack that should not start, and returns its error.
+func start(t *testing.T, flags ...string) error {
+	t.Helper()
+	var command local.Command
+	must.OK(t, localtest.Parse(&command, flags...))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if it starts
+	defer cancel()
+	return command.Run(ctx, io.Discard)
+}
+
 // TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer the terminal on which the log is read.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
 	api, out := localtest.Stack(t)
@@ -81,9 +91,8 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 // unless it is told to, and on a main network it does not start without limits.
 func TestRealMoneyIsClosed(t *testing.T) {
 	flagsFor := func(chainID uint64) []string {
-		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond,
-			Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		must.OK(t, err)
+		on := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond,
+			Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
 		must.OK(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
@@ -123,11 +132,7 @@ func TestRealMoneyIsClosed(t *testing.T) {
 		{limits[:2], []string{"--daily-limit"}},
 		{append(limits, "--key-creation=public"), []string{"--key-creation operator"}},
 	} {
-		var none local.Command
-		must.OK(t, localtest.Parse(&none, append(base, row.flags...)...))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // if it starts
-		err := none.Run(ctx, io.Discard)
-		cancel()
+		err := start(t, append(base, row.flags...)...)
 		for _, flag := range row.want {
 			if err == nil || !strings.Contains(err.Error(), "set "+flag) || strings.Count(err.Error(), "; set ") != len(row.want) {
 				t.Errorf("on Base with %v: error %v, want %v", row.flags, err, row.want)
@@ -167,17 +172,14 @@ func TestTakenPorts(t *testing.T) {
 		"nothing listens at --dynamodb http://127.0.0.1:1; make dynamodb starts DynamoDB Local on port 8000": {
 			"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--dynamodb", "http://127.0.0.1:1"},
 	} {
-		var command local.Command
-		err := errors.Join(localtest.Parse(&command, flags...), command.Run(t.Context(), io.Discard))
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
+		if err := start(t, flags...); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
 }
 
-// TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is
-// answered 404 without a code, or 405 where its path has another method. Every answer has a Date, by
-// which clients give up (Remit-Not-After).
+// TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is answered 404 without a code, or 405 where
+// its path has another method. Every answer has a Date, by which clients give up (Remit-Not-After).
 func TestServesEveryRoute(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	for _, route := range httpapi.Routes {
@@ -238,15 +240,11 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 	dynamodb := dynamotest.Start(t)
 	pay := func(t *testing.T, flags ...string) {
 		api, _ := localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...)
-		_, err := api.Attempt(t.Context(), "", remit.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"})
-		must.OK(t, err)
+		must.Get(api.Attempt(t.Context(), "", remit.Order{To: payee, Amount: "1"}))(t)
 	}
 	t.Run("first", func(t *testing.T) { pay(t) })
-	var again local.Command
-	must.OK(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if it starts
-	defer cancel()
-	if err := again.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), "add --fresh") {
+	err := start(t, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb)
+	if err == nil || !strings.Contains(err.Error(), "add --fresh") {
 		t.Errorf("started again: %v", err)
 	}
 	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })
