@@ -203,16 +203,17 @@ func TestWebhooksPage(t *testing.T) {
 	}
 }
 
-// TestPages runs the lines of docs/payments.md, which pay one recipient, then two at once, and of docs/keys.md, where a
-// restricted key pays and does no more.
+// TestPages runs the lines of docs/payments.md, which pay one recipient, then two at once, and propose, and of
+// docs/keys.md, where a restricted key pays and does no more.
 func TestPages(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	pays := "curl -s " + onThePage + "/send-payment"
 	lines := guidetest.Read(t, root, "docs/payments.md", pays+" -H") + "echo\n" + guidetest.Read(t, root, "docs/payments.md", pays+"s")
+	lines += "echo\n" + guidetest.Read(t, root, "docs/payments.md", "OTHER=")
 	printed := guidetest.Run(t, lines, onThePage, api.URL, "$KEY", api.Key) +
 		guidetest.Run(t, guidetest.Read(t, root, "docs/keys.md", "KEY="), onThePage, api.URL)
-	for _, want := range []string{`"status":"pending","amount":2500000,`, `"status":"pending","amount":2230500000,"wallet_address":null`,
-		`"label":"Alice","status":"pending"`, `"tx_hash":"0x`, `"code":"key_not_permitted"`} {
+	for _, want := range []string{`pending","amount":2500000,`, `pending","amount":2230500000,"wallet_address":null`,
+		`"cancelled"`, `"approved_by":"key_`, `"Alice","status":"pending"`, `"tx_hash":"0x`, `"key_not_permitted"`} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is not in\n%s", want, printed)
 		}
