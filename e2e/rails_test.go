@@ -33,7 +33,7 @@ type wire struct {
 	hangs chan struct{} // nil: it does not
 }
 
-// steps are parts of a payment's requests: the trial of its transfer, the broadcast, and the price of gas, which probes ask too.
+// steps are parts of a payment's requests: its transfer's trial, the broadcast, and the gas price, as of probes.
 var steps = [3]string{`"0xa9059cbb`, "eth_sendRawTransaction", "eth_maxPriorityFeePerGas"}
 
 const prices = 2
@@ -116,7 +116,7 @@ func (m merchant) pay(asset, key string) (status int, text string, took time.Dur
 	return a.Status, body.Code + body.Hash, took
 }
 
-// paid20 pays 20 times by a rail, and returns how often its node was asked to try and to broadcast, and the median time.
+// paid20 pays 20 times by a rail, and returns how often its node was asked to try and to broadcast, and the median.
 func (m merchant) paid20(w *wire, key string) (asked [2]int, median time.Duration) {
 	m.t.Helper()
 	var all []time.Duration

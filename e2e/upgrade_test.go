@@ -31,7 +31,7 @@ import (
 // from is the version that TestUpgrade begins with.
 var from = flag.String("from", "", "the revision to upgrade from; if it is empty, the newest tag v* before this commit, or else HEAD^")
 
-// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team that has to roll back does,
+// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team does that rolls back,
 // each with another parameter, while a merchant pays all the time. Then it counts the payments on the chain.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()

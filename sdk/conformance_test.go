@@ -228,7 +228,7 @@ func drives(t *testing.T, l language, url, key string) (ask func(call string, op
 	return ask, func() { _ = cmd.Process.Kill() }
 }
 
-// known repeats a call whose outcome is unknown, as its error says. No deadline is long enough: a refusal needs two more
+// known repeats a call whose outcome is unknown, as its error says. No deadline is enough: a refusal needs two more
 // answers after 71 s to settle, and a busy machine gives few while its server is killed each few seconds.
 func known(call func() end) (e end) {
 	for e.Error = "OutcomeUnknown"; e.Error == "OutcomeUnknown" || e.Error == "Refused proposal_in_progress"; {
@@ -303,7 +303,7 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 	})
 }
 
-// agent is one of two on two machines, which want the same bills paid and name each in other words. It calls its server of
+// agent is one of two on two machines, which want the same bills paid and name each otherwise. It calls its server of
 // remit mcp for each bill until it hears of a payment. A server is killed after some seconds.
 func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
 	server := language{dir: t.TempDir(), env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
@@ -440,7 +440,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// transfers counts those on the chains by recipient, amount and token, once they are as wanted for two seconds, or after two minutes.
+// transfers counts the chains' by recipient, amount and token, once as wanted for two seconds or after two minutes.
 func transfers(chains []*devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}

@@ -131,7 +131,7 @@ func TestWrongUse(t *testing.T) {
 	must.OK(t, p.Interrupt())
 }
 
-// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, no text of Go is in the results, and the next run pays the rest.
+// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, the results have no text of Go, and a next run pays.
 func TestPayInterrupted(t *testing.T) {
 	_, m := local(t, "--block-time", "200ms")
 	list := filepath.Join(t.TempDir(), "list.csv")
@@ -239,7 +239,8 @@ func TestRecoverPage(t *testing.T) {
 	}
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "2 wallets, 256 nonces to use up",
-		"256 nonces used up", "1 payments of the tables are", "0 payments put back, 0 USDC", "the wallets pay again"} {
+		"256 nonces used up", "1 payments of the tables are", "0 payments put back, 0 USDC", "the wallets pay again",
+		"0 payments to put back, 0 USDC"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

@@ -206,7 +206,7 @@ func TestPage(t *testing.T) {
 	s.forEverybody()
 }
 
-// forEverybody holds that people who cannot see the page, or have a phone, can use it and an open payment, in both colours.
+// forEverybody holds that people who cannot see, or have a phone, can use the page and a payment, in both colours.
 func (s sandbox) forEverybody() {
 	s.Helper()
 	axe := must.Get(os.ReadFile(tooltest.Path(s, "axe", ".cache/axe/node_modules/axe-core/axe.min.js")))(s)

@@ -187,7 +187,7 @@ var planted = []struct {
 		`{"Action": "dynamodb:Query", "Resource": "arn:aws:sqs:us-east-1:123456789012:x"}`, "RESOURCE_MISMATCH", 2},
 }
 
-// excused are findings without a fault: CreateKey asks for a right before the key has tags, and SAM's transform is AWS's own.
+// excused are findings without a fault: CreateKey asks for a right before its key has tags; SAM's transform is AWS's.
 var excused = []string{"stack: PolicyDocument: kms:PutKeyPolicy has no condition key aws:RequestTag/remit-webhooks",
 	"deployer: PolicyDocument: INVALID_ARN Account expected to be of form like 123456789012"}
 

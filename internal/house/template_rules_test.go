@@ -340,7 +340,7 @@ func TestRightsOnPartitions(t *testing.T) {
 	}
 }
 
-// TestSigners: the functions that read wallets' keys are those whose reads ring no alarm, and that keys in KMS are granted to.
+// TestSigners: the functions that read wallets' keys are those whose reads ring no alarm, and which keys in KMS admit.
 func TestSigners(t *testing.T) {
 	want, role := slices.Sorted(slices.Values(walletkey.SigningRoles())), regexp.MustCompile(`\w+FunctionRole`)
 	named := map[string][]string{}

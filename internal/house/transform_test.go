@@ -164,13 +164,13 @@ func faults(t *testing.T, template node, production bool) {
 // named matches a value that AWS puts in: mostly a name or an ARN.
 var named = regexp.MustCompile(`\{"(Ref|Fn::GetAtt|Fn::Sub)":("[^"]*"|\[[^\]]*\])\}`)
 
-// longest returns the size of v as JSON, of both branches of its conditions, with 128 characters for each value that AWS puts in.
+// longest returns the size of v as JSON, of both branches of its conditions, with 128 characters for each value of AWS.
 func longest(t *testing.T, v any) int {
 	t.Helper()
 	return len(named.ReplaceAll(must.Get(json.Marshal(v))(t), bytes.Repeat([]byte("x"), 128)))
 }
 
-// releases prints the Release of each case that it reads: a build, the parameters given and deployed, and the last failure.
+// releases prints the Release of each case that it reads: a build, its parameters, those deployed, the last failure.
 const releases = `
 import importlib.machinery, json, sys
 config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// TestMutate: each body of a function has the mutants that its table lists, and the source with all of them in it is Go.
+// TestMutate: each body of a function has the mutants that its table lists, and the source with all of them is Go.
 func TestMutate(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		body := c.Name

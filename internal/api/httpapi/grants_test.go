@@ -77,7 +77,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestGrants: a key makes, rotates and revokes no key with a scope that it lacks, and makes or rotates none that ends later.
+// TestGrants: a key makes, rotates or revokes none with a scope it lacks, and makes or rotates none that ends later.
 func TestGrants(t *testing.T) { answers(t, newAPI, "%s") }
 
 func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }

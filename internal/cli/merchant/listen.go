@@ -41,11 +41,10 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is taken; choose another address with --listen", c.Listen)
-	}
-	if err != nil {
+	} else if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body, seen: map[string]bool{}}
+	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
 	api := connect(c.URL, c.Key)
@@ -60,14 +59,17 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(r.out, "Forwarding to %s; to verify there:\n\n  export WEBHOOK_SECRET='%s'\n", c.To, r.secret)
 	}
 	fmt.Fprintln(r.out)
+	ends := map[int]string{401: "takes this key: it was revoked, has expired", 404: "has this webhook: it was deleted"}
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case err = <-served:
 		case <-time.After(2 * time.Second):
-			a, _ := api.Call(ctx, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "")
-			if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
-				err = errors.New("the stack no longer has this webhook, as after a restart; run remit listen again")
+			asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+			a, _ := api.Call(asked, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "") // or no answer
+			cancel()
+			if why := ends[a.Status]; why != "" {
+				err = fmt.Errorf("the stack no longer %s, or the stack was restarted; run remit listen again", why)
 			}
 		}
 	}
@@ -109,7 +111,7 @@ type receiver struct {
 	secret string // of the endpoint
 
 	mu   sync.Mutex
-	seen map[string]bool // ids of events, to find duplicates
+	seen []string // ids of the newest 10,000 events, to find duplicates
 }
 
 const bodyLimit = 1 << 20 // bytes of an event
@@ -120,15 +122,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		_, err = remit.VerifyWebhook(r.secret, body, req.Header)
 	}
-	genuine := err == nil
-	status := r.answer
+	genuine, status, note := err == nil, r.answer, ""
 	if !genuine {
 		status = http.StatusUnauthorized
 	}
 	if genuine && r.took != nil {
 		r.took(body)
 	}
-	note := ""
 	if genuine && r.to != "" {
 		if status, err = r.forward(req, body); err != nil {
 			note = " (" + Plain(err) + ")"
@@ -166,23 +166,19 @@ func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 		failure = string(ev.Data.Failure.Code)
 	}
 	if genuine {
-		verdict, again = "verified", map[bool]string{true: "seen before"}[r.seen[id]]
-		r.seen[id] = true
+		verdict, again = "verified", map[bool]string{true: "seen before"}[slices.Contains(r.seen, id)]
+		r.seen = append(r.seen, id)[max(0, len(r.seen)-9_999):]
 	}
 	amount, _ := remit.FormatUnits(ev.Data.Amount, ev.Data.Decimals) // "" of an event that is no payment's
-	words := []string{
-		verdict, again, strings.TrimSpace(amount + " " + ev.Data.Token), failure,
-		ev.Data.Reference, ev.Data.TxHash, id, answer,
-	}
-	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	words := slices.DeleteFunc([]string{verdict, again, strings.TrimSpace(amount + " " + ev.Data.Token), failure,
+		ev.Data.Reference, ev.Data.TxHash, id, answer}, func(word string) bool { return word == "" })
 	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", time.Now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))
 	if r.whole {
-		var pretty bytes.Buffer
-		if json.Indent(&pretty, body, "", "  ") != nil {
-			pretty.Reset()
-			_, _ = fmt.Fprintf(&pretty, "%q", body)
+		pretty, text := bytes.Buffer{}, fmt.Sprintf("%q", body)
+		if json.Indent(&pretty, body, "", "  ") == nil {
+			text = pretty.String()
 		}
-		for line := range strings.SplitSeq(pretty.String()+"\n", "\n") { // JSON leaves some of them as they are
+		for line := range strings.SplitSeq(text+"\n", "\n") { // JSON leaves some of them as they are
 			_, _ = fmt.Fprintln(r.out, printable(line))
 		}
 	}

@@ -2,6 +2,7 @@ package merchant_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -111,16 +112,21 @@ func TestPayAssets(t *testing.T) {
 	plain := write(t, "address,amount\n"+payee+",1\n")
 	euros := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,"+all[1].Asset+"\n")
 	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
+	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // plain's in a run Q
+	must.Get(api.Attempt(t.Context(), key, remit.Order{Asset: all[1].Asset, To: payee, Amount: "1000000"}))(t)
 	for _, row := range [][3]string{
-		{euros, "", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
+		{euros, "--wait", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
 		{euros, "--asset=usdc", `(?s)nothing was paid; correct these rows:\n  line 2: it is of EURC \(` + all[1].Asset + `\), and the run pays USDC .*line 3: `},
 		{mixed, "--asset=eurc", `(?s)nothing was paid; correct these rows:\n  line 3: it is of USDC .*; give each asset a file.*line 4: `},
 		{plain, "--asset=dai", `asset "dai": name one of `},
 		{plain, "", `nothing was paid: this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
-		{plain, "--run=June", `the row is confirmed, 1 USDC`},
+		{plain, "--run=June --wait", `the row is confirmed, 1 USDC`},
 		{write(t, "address,amount,currency,\n"+payee+",1,EURC,\n"), "--run=Other", `csv: ignored columns: \["currency"\]\n`},
+		{plain, "--run=Q --dry-run", `to pay +1 row, 1 USDC in all`},
+		{plain, "--run=P --propose --asset=eurc", `awaiting_approval`},
+		{plain, "--run=P --propose --dry-run", `nothing was proposed: this run was begun with --batch, another asset`},
 	} {
-		if _, said := pay(t, api, row[0], "--yes --wait "+row[1]); !matches(row[2], said) {
+		if _, said := pay(t, api, row[0], "--yes "+row[1]); !matches(row[2], said) {
 			t.Errorf("%q says %s, want %s", row[1], said, row[2])
 		}
 	}

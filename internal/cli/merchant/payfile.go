@@ -131,7 +131,7 @@ type payFile struct {
 	column          map[string]int // places by names in lower case
 	address, amount string         // the names of two columns
 
-	// "1.000" is refused in a file with semicolons or commas in amounts, where a dot may separate thousands.
+	// "1.000" is refused in a file with semicolons, tabs, or commas in amounts, where a dot may separate thousands.
 	commas    bool
 	thousands []string
 }
@@ -141,11 +141,11 @@ func payFileOf(file []byte) (*payFile, error) {
 	if !utf8.Valid(file) {
 		return nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
-	header, _, _ := bytes.Cut(file, []byte("\n"))
+	header, _, _ := strings.Cut(string(file), "\n")
+	rarer := func(a, b rune) int { return strings.Count(header, string(a)) - strings.Count(header, string(b)) }
 	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file)), column: map[string]int{}}
-	if f.commas = bytes.Count(header, []byte(";")) > bytes.Count(header, []byte(",")); f.commas {
-		f.Comma = ';'
-	}
+	f.Comma = slices.MaxFunc([]rune(",;\t"), rarer)
+	f.commas = f.Comma != ','
 	names, err := f.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
@@ -185,8 +185,8 @@ func (f *payFile) read(row *payRow, fields []string) (err error) {
 	text := strings.TrimSpace(fields[f.column[f.amount]])
 	f.commas = f.commas || strings.Contains(text, ",")
 	if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
-		f.thousands = append(f.thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these", row.line, f.amount, text,
-			whole, part, whole, strings.TrimRight(part, "0")+"0")) // which is not of three digits
+		f.thousands = append(f.thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these",
+			row.line, f.amount, text, whole, part, whole, strings.TrimRight(part, "0")+"0")) // not three digits
 	}
 	if i, there := f.column["reference"]; there {
 		row.reference = norm.NFC.String(strings.TrimSpace(fields[i]))
@@ -206,7 +206,11 @@ func (f *payFile) read(row *payRow, fields []string) (err error) {
 		return fmt.Errorf("%s %q: %w%s", f.address, address, err, step)
 	}
 	if f.amount == "amount" {
-		row.amount, err = token.ParseTokens(text, row.asset.Decimals)
+		places := row.asset.Decimals
+		row.amount, err = token.ParseTokens(text, places)
+		if a, wrong := token.ParseTokens(strings.Replace(text, ",", ".", 1), places); err != nil && wrong == nil {
+			err = fmt.Errorf("may be %s or %s; write one of these", a.Tokens(places), strings.Replace(text, ",", "", 1))
+		}
 	} else {
 		row.amount, err = token.ParseAmount(text)
 	}

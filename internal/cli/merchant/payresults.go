@@ -45,10 +45,7 @@ func (p *payout) write(age time.Duration) error {
 	w := csv.NewWriter(&b)
 	_ = w.Write(resultColumns)
 	for _, r := range p.rows {
-		created := ""
-		if !r.made.IsZero() {
-			created = r.made.UTC().Format(time.RFC3339)
-		}
+		created := map[bool]string{false: r.made.UTC().Format(time.RFC3339)}[r.made.IsZero()]
 		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, r.block, r.problem, r.to.String(), r.amount.String(), r.key,
 			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.coin.Decimals), created, p.coin.Asset})
 	}
@@ -151,7 +148,8 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 
 // match notes a payment of this run, known by its key: for its row, or for a row that the file lacks.
 func (p *payout) match(made remit.Payment) {
-	key, words := made.IdempotencyKey, strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
+	key := map[bool]string{true: made.IdempotencyKey}[strings.EqualFold(made.Asset, p.coin.Asset)]
+	words := strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.key == key })
 	if i >= 0 && p.rows[i].status == "" {
 		p.noted(p.rows[i], made)

@@ -54,14 +54,12 @@ func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
 	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
-	switch days := slices.Compact(slices.Clone(t.days)); len(days) {
-	case 0:
-		return text
-	case 1:
-		return text + ", on " + days[0]
-	default:
-		return text + ", from " + days[0] + " to " + days[len(days)-1]
+	if days := slices.Compact(slices.Clone(t.days)); len(days) == 1 {
+		text += ", on " + days[0]
+	} else if len(days) > 1 {
+		text += ", from " + days[0] + " to " + days[len(days)-1]
 	}
+	return text
 }
 
 // summary shows the payments and warnings, and asks for consent.
@@ -83,7 +81,11 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
 		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or amount, or not in the file, as:\n", counted(n, "row"))
-		for _, was := range p.lacking[:min(n, 5)] {
+		for i, was := range p.lacking {
+			if i == 5 && !p.DryRun {
+				fmt.Fprintf(out, "    and %d more; --dry-run shows all\n", n-i)
+				break
+			}
 			place := strings.Replace("was line "+was[0], "was line none", "not in the file", 1)
 			fmt.Fprintf(out, "    %s %s to %s, %q (%s)\n", was[11], p.coin.Token, was[6], was[9], place)
 		}

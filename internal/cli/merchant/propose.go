@@ -22,18 +22,19 @@ func (p *payout) propose(ctx context.Context) error {
 	case err != nil && (!is || open.Code != "proposal_open"):
 		return fmt.Errorf("nothing was proposed: %w", err)
 	}
-	first, since, size := p.rows[0], time.Now(), map[bool]int{true: batchLimit, false: 1}[p.Batch]
+	first, since, size, read := p.rows[0], time.Now(), map[bool]int{true: batchLimit, false: 1}[p.Batch], 0
 	if !p.Batch {
 		for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {p.batchKey(0)}}) {
 			if err != nil {
 				return err
 			}
 			i := slices.IndexFunc(p.rows, func(r *payRow) bool {
-				return r.pays(held.Request.To, held.Request.Amount) && r.reference == held.Request.Reference
+				asked := held.Request
+				return r.pays(asked.To, asked.Amount) && r.reference == asked.Reference && r.asset.Asset == asked.Asset
 			})
 			if i < 0 {
-				return errors.New("nothing was proposed: this run was begun with --batch, or with a row that is " +
-					"not in the file; go on as it was begun")
+				return errors.New("nothing was proposed: this run was begun with --batch, another asset, or a row " +
+					"that is not in the file; go on as it was begun")
 			}
 			first, since = p.rows[i], held.CreatedAt
 		}
@@ -41,16 +42,17 @@ func (p *payout) propose(ctx context.Context) error {
 		for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first
 			if err != nil {
 				return err
-			} else if made.CreatedAt.Before(since.Add(-time.Minute)) { // clocks differ
+			} else if read++; read > 10_000 || made.CreatedAt.Before(since.Add(-time.Minute)) { // clocks differ
 				break
 			}
-			if asked := made.Request; !over(made) {
+			if r := made.Request; !over(made) {
 				p.match(remit.Payment{IdempotencyKey: made.IdempotencyKey, Status: remit.PaymentStatus(made.Status),
-					CreatedAt: made.CreatedAt, To: asked.To, Amount: asked.Amount, Reference: asked.Reference})
+					Asset: r.Asset, CreatedAt: made.CreatedAt, To: r.To, Amount: r.Amount, Reference: r.Reference})
 			}
 		}
 	}
-	if err := p.summary(ctx, p.out, nil); err != nil || p.DryRun {
+	more := map[bool][]string{true: {"earlier proposals than your newest 10,000 were not compared"}}[read > 10_000]
+	if err := p.summary(ctx, p.out, more); err != nil || p.DryRun {
 		return err
 	}
 	refusals := 0

@@ -1,6 +1,8 @@
 package merchant_test
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,7 +18,8 @@ import (
 func TestAgentProposes(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	keyOf := func(guard *int32, scopes ...remit.Scope) string {
-		return must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{RepeatGuardSeconds: guard, Scopes: scopes}))(t).APIKey
+		asked := remit.IssueAPIKeyRequest{RepeatGuardSeconds: guard, Scopes: scopes}
+		return must.Get(api.CreateKey(t.Context(), asked))(t).APIKey
 	}
 	scopes := []remit.Scope{remit.ScopePaymentsPropose, remit.ScopePaymentsRead}
 	unguarded := connectAgent(t, merchant.MCP{URL: api.URL, Key: keyOf(nil, scopes...)})
@@ -68,6 +71,16 @@ func TestProposeAFile(t *testing.T) {
 		pays(t, api, write(t, header+rows), "--yes --propose --run=r", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
 			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --duplicates`)
 	}
+	endless := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		list := r.Method == http.MethodGet && r.URL.Path == "/proposals" && !r.URL.Query().Has("idempotency_key")
+		if list {
+			page := strings.Repeat(`,{"created_at":"2999-01-01T00:00:00Z"}`, 5000)
+			fmt.Fprintf(w, `{"data":[%s],"has_more":true,"next_cursor":"c"}`, page[1:])
+		}
+		return list
+	})
+	through := &remit.Client{URL: endless.URL, Key: api.Key}
+	pays(t, through, write(t, header+a+b), "--propose --dry-run --run=r", 0, `proposals than your newest 10,000`)
 	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+\); another`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
 	second := &remit.Client{URL: api.URL, Key: made.APIKey}

@@ -116,7 +116,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 		return at, err
 	}
 	s.arrived = make(chan []byte, 64)
-	r := &receiver{out: io.Discard, answer: http.StatusNoContent, secret: s.webhook.Secret, seen: map[string]bool{},
+	r := &receiver{out: io.Discard, answer: http.StatusNoContent, secret: s.webhook.Secret,
 		took: func(body []byte) { s.arrived <- body }}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })

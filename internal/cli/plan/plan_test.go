@@ -60,7 +60,7 @@ func TestArguments(t *testing.T) {
 	must.OK(t, good.Run(&strings.Builder{}))
 }
 
-// TestKeysAndABus: a million signatures cost $15, two for each payment while a wallet pays rarely, and a million events $1.
+// TestKeysAndABus: a million signatures cost $15, two a payment while a wallet pays rarely, and a million events $1.
 func TestKeysAndABus(t *testing.T) {
 	for rate, signatures := range map[float64]float64{0.001: 30, 1000: 15} {
 		n, s := plan.Load{Rate: rate, Wallets: 1, Chain: plan.Chains["base"], Stack: plan.Default}.Month()

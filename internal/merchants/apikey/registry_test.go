@@ -237,7 +237,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over. Nothing is made with less randomness than it needs.
+// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over. Nothing is made with too little randomness.
 func TestEveryDigitIsAsLikely(t *testing.T) {
 	want := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
 	got := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)

@@ -48,7 +48,7 @@ var bounds = map[string]int{
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
 }
 
-// Full fills both stores of a pair, which are empty, up to their bounds: each takes as much, refuses more, and shows the same.
+// Full fills both empty stores of a pair up to their bounds: each takes as much, refuses more, and shows the same.
 func Full(t *testing.T, p Pair) {
 	f := filler{t, p}
 	f.payment()

@@ -166,8 +166,9 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	if err != nil {
 		return nil, err
 	}
+	dry := map[bool]string{true: "dry run: "}[c.DryRun]
 	r := &recovery.Recovery{Config: d.Config, Store: d.Payments, Now: time.Now, Wait: settlement.Sleep,
-		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, dry+format+"\n", args...) },
 		Keyed: slices.Collect(maps.Keys(stored)), DryRun: c.DryRun}
 	if !runs {
 		return r, nil
@@ -181,16 +182,14 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 		return nil, fmt.Errorf("every configured node must answer: %w", err)
 	}
 	since, err := c.Since.First(ctx, nodes, final)
-	if err == nil && since > final+1 {
-		err = fmt.Errorf("--since %d is beyond block %d, the last final one; name an earlier block", since, final)
-	}
 	if err != nil {
 		return nil, err
+	} else if since > final+1 {
+		return nil, fmt.Errorf("--since %d is beyond block %d, the last final one; name an earlier block", since, final)
 	}
 	keys := d.WalletKeys()
-	settler := settlement.New(d.Config, settlement.Parts{
-		Store: d.Payments, Keys: keys, Nodes: nodes, Events: d.Publisher(), Log: slog.Default(), Now: time.Now,
-	})
+	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Keys: keys, Nodes: nodes,
+		Events: d.Publisher(), Log: slog.Default(), Now: time.Now})
 	r.Keys, r.Nodes, r.Wallets = keys, nodes, c.Wallet
 	r.Settle = func(ctx context.Context) error {
 		_, err := settler.Round(ctx, "recover", true)
@@ -202,9 +201,10 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d wallets, %d nonces %s up\n%d payments of the tables are on the chain\n%d payments put "+
-		"back, %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops,
-		map[bool]string{true: "to use", false: "used"}[r.DryRun], r.Known, r.Stored, d.Coins(r.Sum), len(r.Foreign))
+	do := map[bool][]any{true: {"to use", "to put"}, false: {"used", "put"}}[r.DryRun]
+	fmt.Fprintf(&b, "%s: %d wallets, %d nonces %s up\n%d payments of the tables are on the chain\n%d payments %s back"+
+		", %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops, do[0], r.Known, r.Stored, do[1],
+		d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
 	}

@@ -105,7 +105,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestAddALostRail: its chain has nodes, so these tables may have lost its payments, even if no run has found that out yet.
+// TestAddALostRail: its chain has nodes, so these tables may have lost its payments, even if no run has noticed yet.
 func TestAddALostRail(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	a.Answer = func(_ *http.Request, action, _ string) string {

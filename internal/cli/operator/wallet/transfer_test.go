@@ -34,7 +34,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestMove moves coins to an address outside the stack. Commands with one key move them once, even after an unknown outcome.
+// TestMove moves coins to an address outside the stack. Commands with one key move them once, even after a lost answer.
 func TestMove(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		const move = "wallet move W --to O --yes --key "
@@ -147,7 +147,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// An embedded is a stack in this process, on a chain of its own and by the clock of synctest. The first of its three wallets
+// An embedded is a stack in this process, on its own chain and by the clock of synctest. The first of its three wallets
 // is registered, and its record shows no coins. When a command hints, a block is mined, and check-receipts runs.
 type embedded struct {
 	*deployed.Local
