@@ -259,7 +259,7 @@ func rotated(t *testing.T, m merchant, id string, overlap time.Duration) merchan
 	return next
 }
 
-// TestVerifyAWS runs the parts of tools/verify-aws that need nothing but a stack, with the key of a wallet that has paid.
+// TestVerifyAWS runs the parts of tools/verify-aws that need only a stack, with the key of a wallet that has paid.
 // The local AWS fills dynamodb:LeadingKeys.
 func TestVerifyAWS(t *testing.T) {
 	o := newOperator(t)

@@ -26,7 +26,7 @@ const (
 	// $0.50 for a gigabyte, a dollar for a million payments.
 	perPayment = 2000
 
-	// accessLines are about the lengths of API Gateway's own lines for the POST and for a GET, in template.yaml's format.
+	// accessLines are about the lengths of API Gateway's own lines for the POST and a GET, in template.yaml's format.
 	accessLines = 2 * 350
 )
 

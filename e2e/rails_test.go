@@ -116,7 +116,7 @@ func (m merchant) pay(asset, key string) (status int, text string, took time.Dur
 	return a.Status, body.Code + body.Hash, took
 }
 
-// paid20 pays 20 times by a rail, and returns how often its node was asked to try and to broadcast, and the median time.
+// paid20 pays 20 times by a rail, and returns how often its node was asked to try and broadcast, and the median time.
 func (m merchant) paid20(w *wire, key string) (asked [2]int, median time.Duration) {
 	m.t.Helper()
 	var all []time.Duration

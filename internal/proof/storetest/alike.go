@@ -221,7 +221,7 @@ func pages[V any](c call, limit int, from *store.Position, read func(Stores) ([]
 }
 
 // do makes an operation on both stores and compares its answers, and those of views. The database's answer may be lost
-// once, inside the client, so that the client makes the operation twice, or for good, so that the caller makes it again.
+// once, inside the client, so that it makes the operation twice, or for good, so that the caller makes it again.
 func (r *run) do(c call, views ...call) {
 	fate := pick(r, "fate", "", "", "", "", "repeated", "lost once", "lost")
 	lost := map[string]int{"lost once": 1, "lost": 1000}[fate]

@@ -220,7 +220,7 @@ func TestPublic(t *testing.T) {
 			t.Errorf("%s is public", text)
 		}
 	}
-	// The IANA IPv4 and IPv6 Special-Purpose Address Registries of 2024-10-22, multicast (RFC 5771), and 6bone (RFC 3701).
+	// IANA's IPv4 and IPv6 Special-Purpose Address Registries of 2024-10-22, multicast (RFC 5771), 6bone (RFC 3701).
 	for _, text := range strings.Fields("0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 " +
 		"192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 " +
 		"203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3ffe::/16 3fff::/20") {

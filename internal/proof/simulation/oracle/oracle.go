@@ -175,7 +175,7 @@ func (o *Oracle) here(p payment.Payment) bool { return p.Tx.ChainID == o.Chain.I
 // committed must not get the answer that nothing was started.
 func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
-		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
+		o.Violate(AnswersHold, "%s was committed, and a retry was told nothing was started: %v", a.Order.Key, a.Err)
 	}
 	o.checkSimilar(a)
 	o.mu.Lock()
@@ -247,7 +247,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 			o.Violate(WithinBounds, "%s got a nonce by a request that began when the settings allowed no payment of %s", id, e.Amount)
 		}
 		if !maximum.IsZero() && maximum.Less(e.Amount) {
-			o.Violate(WithinBounds, "%s got a nonce by a key that may pay %s at most, and pays %s", id, maximum, e.Amount)
+			o.Violate(WithinBounds, "%s got a nonce by a key that pays %s at most, and pays %s", id, maximum, e.Amount)
 		}
 	}
 }
