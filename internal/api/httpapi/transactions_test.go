@@ -287,6 +287,8 @@ func TestWallets(t *testing.T) {
 	get(tied)
 	a.payments.nonce = 1
 	must.Get(a.payments.commit(t.Context(), p))(t)
+	tx := must.Get(a.payments.PendingTx(t.Context(), id, 1))(t)
+	must.OK(t, a.payments.Store.Release(t.Context(), p.ID, tx))
 	get(tied)
 	a.node.account.Mined = 2
 	get(row(full, "active"))
