@@ -388,7 +388,7 @@ func (o *Oracle) checkOwner(w wallet.Wallet, of payment.ID) {
 		return
 	}
 	if w.Merchant != "" && p.Merchant != w.Merchant || w.Merchant == "" && p.Merchant == o.Own && len(o.past) == 0 {
-		o.Violate(WithinBounds, "%s of %s has a nonce of %s, which is of %q", of, p.Merchant, short(w.Address), w.Merchant)
+		o.Violate(WithinBounds, "%s of %s has a nonce of %s, of %q", of, p.Merchant, short(w.Address), w.Merchant)
 	}
 }
 
