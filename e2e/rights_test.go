@@ -31,12 +31,12 @@ type right struct{ function, action, resource string }
 // spare are rights that this test does not see used, and their purposes.
 var spare = map[right]string{
 	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}: "discards a payment that is refused after it was stored",
-	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:      "sends stored predecessors when a node reports a gap",
+	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:      "sends predecessors when a node reports a gap",
 	{"CheckReceiptsFunction", "dynamodb:PutItem",
 		"PaymentsTable"}: "commits reservations that a handler left, and uses up nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
 	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
-	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
+	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends predecessors when a node reports a gap",
 	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
 	{"ReleaseProposalsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:    "discards a similar payment that a dead request left",
 	{"ReleaseProposalsFunction", "dynamodb:Query", "WebhooksTable"}:         "publishes the expiry of a proposal, as in TestProposals",
@@ -101,7 +101,7 @@ func (s *stack) useEverything(t *testing.T) {
 	off := "/webhooks/" + m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201).get("id")
 	m.call("POST", off, map[string]any{"status": "disabled"}).want(t, 200) // every publisher meets it
 	m.call("GET", "/webhooks", nil).want(t, 200)
-	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // asks for assets
+	m.call("POST", "/api-keys", map[string]any{"label": "till 3", "max_amount": 1_000_000}).want(t, 201) // reads assets
 	verified(t, got, hook.get("secret"), "api_key.created")
 	m.call("POST", "/api-keys/"+m.id()+"/rotate", nil).want(t, 201)
 	verified(t, got, hook.get("secret"), "api_key.created")

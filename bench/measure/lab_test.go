@@ -186,7 +186,7 @@ type event struct {
 }
 
 // A receiver is a merchant's webhook endpoint on a port of its own. It remembers
-// the event of each payment, and notes the arrivals that the contract forbids. It refuses the first arrival of one event
+// the event of each payment, and notes arrivals that the contract forbids. It refuses the first arrival of one event
 // in twenty, so that retries are part of the test.
 type receiver struct {
 	*httptest.Server

@@ -38,7 +38,7 @@ import (
 )
 
 var (
-	nodesFlag  = flag.String("nodes", "remit", "comma-separated nodes of the acceptance run: remit, arc, anvil, hardhat")
+	nodesFlag  = flag.String("nodes", "remit", "comma-separated nodes of the run: remit, arc, anvil, hardhat")
 	habitsFlag = flag.String("habits", "", "habits of the acceptance run, comma-separated and without commas of their own; empty for all")
 )
 

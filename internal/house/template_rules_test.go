@@ -107,7 +107,7 @@ func TestQueueTimes(t *testing.T) {
 		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s", visible, timeout)
 	}
 	if gather := at[int](deliver, "Properties.Events.Job.Properties.MaximumBatchingWindowInSeconds"); gather > 0 {
-		t.Errorf("a webhook may wait %d s for company: the second attempt is promised after 5 s, give or take one", gather)
+		t.Errorf("a webhook may wait %d s for company: the second attempt is due after 5 s, give or take one", gather)
 	}
 	if tries := at[int](queue, "Properties.RedrivePolicy.maxReceiveCount"); tries < 5 {
 		t.Errorf("a job is given up after %d crashes, fewer than 5", tries)
@@ -138,7 +138,7 @@ func TestTemplateSpellings(t *testing.T) {
 		{`Mode: "OFF"`, "unquoted, OFF is false", true},
 		{"ApiKeyRequired", "usage plans are not how merchants are known", false},
 		{"AuthorizerFunction.Alias", "sam local would serve every route with no authorizer", false},
-		{"AWS::ApiGateway::GatewayResponse", "it is not in the deployment's hash, so the stage would go without", false},
+		{"AWS::ApiGateway::GatewayResponse", "it is not in the deployment's hash: the stage would go without", false},
 		{"CompositeAlarm", "the local AWS refuses it", false},
 	} {
 		if bytes.Contains(template, []byte(tt.text)) != tt.want {

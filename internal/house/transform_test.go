@@ -70,7 +70,7 @@ func faults(t *testing.T, template node, production bool) {
 			add("%s is lost with the stack, or stays when its first deployment fails", id)
 		}
 		if kind := at[string](v, "Type"); kind == "AWS::Lambda::Function" || kind == "AWS::IAM::Role" {
-			// STACK-ID-12 characters, of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)
+			// STACK-ID-12 characters, of 64: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 			if n := check.LongestName + len("-"+id+"-123456789012"); n > 64 {
 				add("the name of %s has up to %d characters: CloudFormation cuts those over 64", id, n)
 			}

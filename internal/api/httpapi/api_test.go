@@ -102,7 +102,7 @@ func newAPI(t *testing.T) *api {
 	a.hooks.Registry = &webhook.Registry{Store: memory.NewWebhooks(), URLs: a.hooks, Now: clock, Random: &counter{}}
 	for _, rail := range a.assets {
 		s := settings.Default(settings.Rail{ChainID: rail.ChainID, Token: rail.Token, Network: rail.Network})
-		s.Closed = rail.Closed
+		s.Closed, s.BatchContract[0] = rail.Closed, byte(rail.ChainID%2) // EURC has batches
 		must.OK(t, a.payments.SetSettings(t.Context(), s))
 	}
 	a.proposals = &dispatch.Proposals{Events: a.hooks, Explain: httpapi.Explain, Rails: dispatch.NewRails(
@@ -404,7 +404,7 @@ var steps = map[string]func(*api){
 	"its release is begun":     func(a *api) { a.begun() },
 	"its release was refused": func(a *api) {
 		p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
-		no := p.Refused(proposal.Refusal{Code: "insufficient_funds", Message: "No."}, a.now)
+		no := p.Refused(proposal.Refusal{Code: "insufficient_funds", Message: "No.", Index: new(1)}, a.now)
 		must.OK(a, a.payments.Amend(a.Context(), p, no, store.Guard{}))
 	},
 	"a wallet of its own": func(a *api) {

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -25,13 +26,14 @@ import (
 // limits of its own reach the engine in place of the stack's.
 func TestSuspended(t *testing.T) {
 	a := newAPI(t)
-	limited := apikey.Terms{AssetTerms: apikey.AssetTerms{Maximum: token.Units(7), Daily: token.Units(9)}}
+	limited := apikey.Terms{AssetTerms: apikey.AssetTerms{Own: "1", Maximum: token.Units(7), Daily: token.Units(9)}}
 	limited.Assets = map[string]apikey.AssetTerms{words["eurc"]: {Maximum: token.Units(8)}}
 	must.OK(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
 	a.pay().want(t, 201)
 	a.post("/send-payment", `{"to":"`+alice+`","amount":1,"asset":"`+words["eurc"]+`"}`).want(t, 201)
 	for i, want := range []apikey.AssetTerms{limited.AssetTerms, {Maximum: token.Units(8)}} {
-		if got := a.payments.got[i].Key; got.MerchantMaximum != want.Maximum || got.MerchantDaily != want.Daily {
+		if got := a.payments.got[i].Key; got.OwnWallets != (want.Own != "") ||
+			got.MerchantMaximum != want.Maximum || got.MerchantDaily != want.Daily {
 			t.Errorf("the engine was told of %+v", got)
 		}
 	}
@@ -82,9 +84,10 @@ func TestGrants(t *testing.T) { answers(t, newAPI, "%s") }
 
 func TestIssuedKeys(t *testing.T) { answers(t, newAPI, "POST /api-keys %s") }
 
-// TestLimitsReachTheEngine: the limits of a key go with its payments, and count for the key that it was rotated from.
+// TestLimitsReachTheEngine: the limits of a key go with what it pays and approves, and count for its rotations.
 func TestLimitsReachTheEngine(t *testing.T) {
 	a := newAPI(t)
+	first := a.key
 	a.pay().want(t, 201)
 	made := a.post("/api-keys", `{"daily_amount":100,"daily_count":5,"max_amount":60,"recipients":"book","repeat_guard_seconds":60}`)
 	id := made.member(t, "id")
@@ -99,7 +102,11 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	for _, r := range a.payments.got {
 		got = append(got, r.Key)
 	}
-	if want := []payment.KeyLimits{{}, limits, limits}; !slices.Equal(got, want) {
+	a.post("/proposals", words["proposed"], "Idempotency-Key: order-2041", "X-Api-Key: "+first).want(t, 201)
+	a.post("/proposals/"+words["proposal"]+"/approve", "").want(t, 200)
+	p := must.Get(a.payments.Proposal(t.Context(), proposal.Payment(words["proposal"])))(t)
+	got = append(got, p.Approver.Limits)
+	if want := []payment.KeyLimits{{}, limits, limits, limits}; !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }

@@ -223,7 +223,9 @@ func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 func TestProgressOfPayments(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201, `"progress":"committed"`)
-	a.payTimes(1, 30)
+	a.post("/proposals", words["proposed"], "Idempotency-Key: order-2041").want(t, 201)
+	a.released()
+	a.payTimes(1, 29)
 	p := a.first()
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	seen := wallet.Progress{Mined: 5, Sent: 20}
@@ -232,6 +234,7 @@ func TestProgressOfPayments(t *testing.T) {
 	const mined = `"progress":"mined"`
 	a.get("/transaction/"+exampleHash).want(t, 200, mined)
 	a.get("/transactions?idempotency_key=k").want(t, 200, mined)
+	a.get("/proposals/"+words["proposal"]).want(t, 200, mined)
 	a.post("/send-payment", goodBody, `Idempotency-Key: "k"`).want(t, 201, mined, `"idempotency_key":"k"`)
 	a.get("/transactions", "Accept: text/csv").want(t, 200, "wei,sent,")
 	a.payments.walletReads.Store(0)
@@ -263,8 +266,8 @@ func TestWallets(t *testing.T) {
 	}
 	full := `"balance":2500000,"balance_text":"2500000","spendable":2500000,"spendable_text":"2500000"`
 	of := func(r wallet.ID, merchant string, state wallet.State) error {
-		return a.payments.Register(t.Context(), wallet.Registration{ID: r, Token: asset.Contract, State: state,
-			Key: wallet.InSecret, Merchant: merchant})
+		return a.payments.Register(t.Context(), wallet.Registration{ID: r, State: state,
+			Token: map[uint64]token.Address{84532: asset.Contract, 137: euro.Contract}[r.ChainID], Key: wallet.InSecret, Merchant: merchant})
 	}
 	must.OK(t, of(wallet.ID{ChainID: 84532, Address: token.Address{1}}, "", wallet.Active))
 	must.OK(t, of(wallet.ID{ChainID: 84532, Address: token.Address{2}}, "mer_other", wallet.Assigned))
@@ -280,7 +283,13 @@ func TestWallets(t *testing.T) {
 	need := store.NeedOf(p, a.now)
 	need.Owner = a.merchant
 	must.OK(t, cmp.Or(err, must.Err(a.payments.Reserve(t.Context(), need))))
-	get(row(strings.ReplaceAll(full, `"spendable":2500000,"spendable_text":"2500000"`, `"spendable":2499995,"spendable_text":"2499995"`), "active"))
+	tied := row(strings.ReplaceAll(full, `"spendable":2500000,"spendable_text":"2500000"`, `"spendable":2499995,"spendable_text":"2499995"`), "active")
+	get(tied)
+	a.payments.nonce = 1
+	must.Get(a.payments.commit(t.Context(), p))(t)
+	tx := must.Get(a.payments.PendingTx(t.Context(), id, 1))(t)
+	must.OK(t, a.payments.Store.Release(t.Context(), p.ID, tx))
+	get(tied)
 	a.node.account.Mined = 2
 	get(row(full, "active"))
 	must.OK(t, a.payments.Pause(t.Context(), id, "audit"))
@@ -291,10 +300,11 @@ func TestWallets(t *testing.T) {
 	get(row(`"balance":null,"balance_text":null,"spendable":null,"spendable_text":null`, "paused"))
 	id.Address[1]++
 	must.OK(t, of(id, a.merchant, wallet.Assigned))
+	must.OK(t, of(wallet.ID{ChainID: 137}, a.merchant, wallet.Assigned))
 	a.node.hangs = 10 * time.Second // a call's limit
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if a.get("/wallets").want(t, 200); time.Since(began) > 14*time.Second {
+		if a.get("/wallets").want(t, 200, words["eurc"]); time.Since(began) > 14*time.Second {
 			t.Errorf("two wallets on a node that hangs take %s, and the function has 15", time.Since(began))
 		}
 	})

@@ -189,7 +189,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("remit %s --csv: %v\n%s", row.line, err, text)
 		}
 		if len(row.want) > 0 && !strings.Contains(text, `,"'=1+1\u001b[2J",{},`) {
-			t.Errorf("remit %s --csv: the reference is a formula, or reaches the terminal as it is:\n%s", row.line, text)
+			t.Errorf("remit %s --csv: the reference is a formula, or reaches the terminal raw:\n%s", row.line, text)
 		}
 	}
 	if _, err := l.Run(nil, "export", "--since", "2026-01-05", "--until", "2026-01-04"); err == nil ||

@@ -276,7 +276,7 @@ func TestFees(t *testing.T) {
 	}
 }
 
-// TestOneFastNodeOfThree sets no price: a second answer is waited for, and a third if the two differ and none was agreed
+// TestOneFastNodeOfThree sets no price: a second answer is awaited, and a third if the two differ and none was agreed
 // of late. A node that answers alone sets at most the last agreed tip. In a new process, the base fee is its bound.
 func TestOneFastNodeOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,7 +139,7 @@ func TestProbes(t *testing.T) {
 	}{
 		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute,
 			8 * time.Minute, 16 * time.Minute, 16 * time.Minute}},
-		{"late successes", 14 * time.Second, 200, []time.Duration{14 * time.Second, 14 * time.Second, 14 * time.Second}},
+		{"late 200s", 14 * time.Second, 200, []time.Duration{14 * time.Second, 14 * time.Second, 14 * time.Second}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w, e := parked(t, row.took, row.status)

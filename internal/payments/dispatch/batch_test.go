@@ -83,6 +83,8 @@ func TestBatchRefusals(t *testing.T) {
 		{"more than every wallet has", plain, batchOf(600, 600), dispatch.ErrInsufficient, -1, ""},
 		{"more than the day's limit in all", setting(func(s *settings.Settings) { s.Daily = unit(10) }), batchOf(5, 6),
 			store.ErrDailyLimit, -1, ""},
+		{"more in all than needs no approval", request(func(r *payment.Request) { r.Key.ApproveAbove = unit(10) }),
+			batchOf(5, 6), dispatch.ErrApprovalRequired, -1, ""},
 		{"more entries than the key's day has", request(func(r *payment.Request) {
 			r.Key.Daily = payment.DailyLimit{Key: "key_1", Count: 2}
 		}), batchOf(1, 1, 1), store.ErrDailyLimit, -1, ""},

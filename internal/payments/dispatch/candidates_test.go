@@ -79,7 +79,7 @@ func TestRefusalCost(t *testing.T) {
 			}
 		}
 		if test.asks == 0 { // others' small amounts are paid, and a process that has read no record refuses as well
-			p.ask("small", func(r *payment.Request) { r.Merchant, r.Amount = "mer_2", unit(40) }).is("a small amount", nil)
+			p.ask("small", func(r *payment.Request) { r.Merchant, r.Amount = "mer_2", unit(40) }).is("small", nil)
 			keys := p.keys
 			p = start(t, p.Tables, script{})
 			p.keys, p.holds = keys, unit(50)

@@ -374,7 +374,7 @@ func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.T
 	return to == b.active, b.err
 }
 
-// TestADayOfEachAsset: amounts of two assets never share a merchant's day, and the default's has no name.
+// TestADayOfEachAsset: two assets share no day of a merchant, and the default's has no name. A key's day is one.
 func TestADayOfEachAsset(t *testing.T) {
 	p := newProcess(t, nil)
 	p.set(func(s *settings.Settings) { s.Daily = unit(150) })
@@ -382,13 +382,13 @@ func TestADayOfEachAsset(t *testing.T) {
 	for n, want := range []error{nil, nil, store.ErrDailyLimit, store.ErrDailyLimit} {
 		p.d.Further = n == 1 || n == 2 // as if another rail were the first
 		p.ask(fmt.Sprint(n), func(r *payment.Request) {
-			if p.d.Further {
+			if r.Key.Daily = (payment.DailyLimit{Key: "key_a", Amount: unit(999), Count: 9}); p.d.Further {
 				r.Asset = euro
 			}
 		}).is(fmt.Sprint("payment ", n), want)
 	}
-	for _, name := range []string{"", euro.String()} {
-		if sum, _, err := p.Tables.Charged(t.Context(), asked.Merchant, asked.Mode, name, p.Now()); err != nil || sum != asked.Amount {
+	for name, want := range map[string]uint64{"": 100, euro.String(): 100, "key_a": 200} {
+		if sum, _, err := p.Tables.Charged(t.Context(), asked.Merchant, asked.Mode, name, p.Now()); err != nil || sum != unit(want) {
 			t.Errorf("%q was charged %v, %v", name, sum, err)
 		}
 	}

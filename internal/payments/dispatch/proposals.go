@@ -154,10 +154,10 @@ func (s *Proposals) Approve(ctx context.Context, o webhook.Owner, id string, by 
 			return p, ErrOtherAsset
 		case state.UsedUp():
 			return p, proposal.ErrEnded
-		case p.Approver.Key != "" || state.Signed():
-			return p, nil
 		case state == payment.Proposed && !s.Now().Before(p.ExpiresAt()):
 			return p.End(payment.Expired, s.Now()), s.unmade(ctx, p.Payment)
+		case p.Approver.Key != "" || state.Signed():
+			return p, nil
 		case by.Limits.Guard > 0 && p.Payment.Entries != nil:
 			return p, ErrGuardedBatch
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ type desk struct {
 var (
 	owner   = webhook.Owner{Merchant: asked.Merchant, Mode: asked.Mode}
 	maker   = proposal.Author{Key: "key_1", Root: "key_1"}
-	checker = proposal.Author{Key: "key_2", Root: "key_2"}
+	checker = proposal.Author{Key: "key_2", Root: "key_2", Limits: payment.KeyLimits{ApproveAbove: unit(1)}}
 	name    = proposal.ID(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
 )
 
@@ -66,11 +67,15 @@ func deskOf(p *process) *desk {
 	return d
 }
 
-// An eager store names all proposals as due, as an index that lags may.
+// An eager store names all proposals as due, and the one of asked after its end too, as an index that lags may.
 type eager struct{ dispatch.Store }
 
 func (e eager) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
-	return e.Store.Due(ctx, now.AddDate(1, 0, 0), limit)
+	due, err := e.Store.Due(ctx, now.AddDate(1, 0, 0), limit)
+	if id := proposal.Payment(name); !slices.ContainsFunc(due, func(d store.DueProposal) bool { return d.ID == id }) {
+		due = append(due, store.DueProposal{Merchant: asked.Merchant, Mode: asked.Mode, ID: id})
+	}
+	return due, err
 }
 
 // Now ends the ambiguity between the process's and the dispatcher's.
@@ -201,7 +206,7 @@ func TestARefusedReleaseKeepsTheKey(t *testing.T) {
 		if p.Payment.State != payment.Proposed || p.Refusal == nil || p.Refusal.Code != test.code || p.Tries != 1 {
 			t.Errorf("%s: it is %s, %+v, after %v", what, p.Payment.State, p.Refusal, d.Calls)
 		}
-		if !errors.As(d.ask("k").err, new(*dispatch.OpenError)) {
+		if !errors.As(d.ask("k", d.until(-time.Second)).err, new(*dispatch.OpenError)) {
 			t.Errorf("%s: its key is free", what)
 		}
 		test.allow(d)
@@ -301,13 +306,13 @@ func TestCancel(t *testing.T) {
 			!open && !errors.Is(direct, dispatch.ErrDuplicate) {
 			t.Errorf("%s: a request goes on with the release: %v, after %v", what, direct, d.Calls)
 		}
-		d.set(func(s *settings.Settings) { s.Confirmed = false }) // releases are stopped
+		d.set(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) // releases are stopped
 		_, err := d.Cancel(t.Context(), owner, name)
 		if state := d.read().Payment.State; !errors.Is(err, test.want) || (err == nil) != (state == payment.Cancelled) {
 			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
 		}
-		if late := d.ask("k").err; err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
-			t.Errorf("%s: a request under a key that is used up: %v", what, late)
+		if late := d.ask("k", d.until(-time.Second)).err; err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
+			t.Errorf("%s: a late request under a key that is used up: %v", what, late)
 		}
 		if d.Pass(time.Hour); test.restore != nil {
 			d.run()
@@ -359,6 +364,14 @@ func TestWhoIsNotReleased(t *testing.T) {
 	}
 	if want := []string{proposal.Created, proposal.HasExpired}; !slices.Equal(d.events, want) {
 		t.Errorf("events %v, want %v", d.events, want)
+	}
+	d = newDesk(t, nil)
+	railsOf(d.process)
+	d.Pass(time.Minute)
+	must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) { r.Asset = euro.Coin() }))(t)
+	d.terms = apikey.Terms{}.With(euro.Coin(), token.Coin{}, apikey.AssetTerms{Maximum: unit(99)})
+	if d.run(); !strings.Contains(d.log.String(), dispatch.ErrAmountAbove.Error()) {
+		t.Errorf("above the merchant's maximum of its asset: %s", &d.log)
 	}
 	d = newDesk(t, breaks("Reserve#1", "Payment#1")) // begun in time, and without a nonce
 	must.Get(d.propose(free))(t)
@@ -445,7 +458,8 @@ func TestEventsAreNotLost(t *testing.T) {
 		}
 		d.compared()
 		must.Get(d.Cancel(t.Context(), owner, name))(t)
-		if p := d.run(); !p.Closed {
+		d.terms = apikey.Terms{}
+		if p := d.run(); !p.Closed || p.Status() != proposal.StatusCancelled {
 			t.Errorf("%s: it is %+v", why, p)
 		}
 		if !slices.Equal(d.events, c.events) || why == "published twice" && d.data[0] != d.data[1] {
@@ -454,17 +468,23 @@ func TestEventsAreNotLost(t *testing.T) {
 	}
 }
 
-// TestTheGuardOfARelease looks back from when it was due first: waiting does not help.
+// TestTheGuardOfARelease looks back from when it was due first, and at all later payments: waiting does not help.
 func TestTheGuardOfARelease(t *testing.T) {
-	d := newDesk(t, nil)
-	d.ask("before", guarded).is("before", nil)
-	d.Pass(59 * time.Minute)
-	must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) { p.Life, r.Key.Guard = proposal.MaxLife, time.Hour }))(t)
-	for range 3 {
-		if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" || p.Payment.State != payment.Proposed {
-			t.Fatalf("%+v, it is %s", p.Refusal, p.Payment.State)
+	pay := func(d *desk) { d.ask("similar", guarded).is("similar", nil) }
+	propose := func(d *desk) {
+		must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) { p.Life, r.Key.Guard = proposal.MaxLife, time.Hour }))(t)
+	}
+	for _, steps := range [][]func(*desk){{pay, propose}, {propose, pay}} {
+		d := newDesk(t, nil)
+		steps[0](d)
+		d.Pass(59 * time.Minute)
+		steps[1](d)
+		for range 3 {
+			if p := d.run(); p.Refusal == nil || p.Refusal.Code != "similar_payment" || p.Payment.State != payment.Proposed {
+				t.Fatalf("%+v, it is %s", p.Refusal, p.Payment.State)
+			}
+			d.Pass(10 * 24 * time.Hour)
 		}
-		d.Pass(10 * 24 * time.Hour)
 	}
 }
 
@@ -484,9 +504,8 @@ func TestPropose(t *testing.T) {
 	fails("a key that is used", dispatch.ErrKeyReused)
 	d = newDesk(t, nil)
 	fails("proposed", nil)
-	fails("another amount", dispatch.ErrKeyReused, func(_ *proposal.Proposal, r *payment.Request) { r.Amount = unit(7) })
-	fails("another time", dispatch.ErrKeyReused, func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = d.Now() })
 	fails("no approval", dispatch.ErrKeyReused, free)
+	d.ask("k", inEuro).is("a payment of other content", dispatch.ErrKeyReused)
 	key := func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "another" }
 	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = unit(99) }
 	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
@@ -504,6 +523,9 @@ func TestPropose(t *testing.T) {
 	d.set(func(s *settings.Settings) { s.ApproveAbove = unit(99) })
 	d.ask("direct", limited(99)).is("its replay, above the rail's", nil)
 	d.ask("any key").is("above the rail's", dispatch.ErrApprovalRequired)
+	d.Must(d.Tables.Deny(t.Context(), store.Denial{To: asked.To}))
+	d.set(func(s *settings.Settings) { s.Minimum = unit(101) })
+	fails("denied, and too little", nil, func(_ *proposal.Proposal, r *payment.Request) { r.IdempotencyKey = "denied" })
 	for want, notAfter := range map[error]time.Time{apikey.ErrNotPermitted: {}, dispatch.ErrExpired: d.Now().Add(-time.Second)} {
 		r := payment.Request{NotAfter: notAfter}
 		if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, r, false); !errors.Is(err, want) {

@@ -262,10 +262,11 @@ func TestADuplicateWaits(t *testing.T) {
 }
 
 // TestNotAfter: a request whose time has passed begins nothing. It answers with a payment that is
-// signed or has a nonce, and discards one that a dead request left, before any limit is judged.
+// signed or has a nonce, and discards one that a dead request left, before any limit is judged. So does a closed rail.
 func TestNotAfter(t *testing.T) {
 	late := func(p *process) error { p.Pass(2 * time.Second); return nil }
 	with := func(p *process, s script) *process { p.Script = s; return p }
+	closed := func(p *process) *process { p.set(func(s *settings.Settings) { s.Closed = true }); return p }
 	unlimited := left(t, time.Second, unreserved...)
 	unlimited.set(func(s *settings.Settings) { s.Daily = token.Amount{} }) // nothing is asked before
 	for name, test := range map[string]struct {
@@ -274,12 +275,14 @@ func TestNotAfter(t *testing.T) {
 		want  error
 		state payment.State // stored afterwards; "": none
 	}{
-		"the last second":                  {newProcess(t, nil), 0, nil, payment.Committed},
-		"a second later":                   {newProcess(t, nil), -time.Second, dispatch.ErrExpired, ""},
-		"300 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter, nil, payment.Committed},
-		"301 s ahead":                      {newProcess(t, nil), dispatch.MaxNotAfter + time.Second, dispatch.ErrNotAfter, ""},
-		"it passes before the reservation": {newProcess(t, script{"Create#1": late}), time.Second, dispatch.ErrExpired, ""},
-		"a dead request left it":           {left(t, handlerLife, unreserved...), -time.Second, dispatch.ErrExpired, ""},
+		"the last second":                 {newProcess(t, nil), 0, nil, payment.Committed},
+		"a second later":                  {newProcess(t, nil), -time.Second, dispatch.ErrExpired, ""},
+		"300 s ahead":                     {newProcess(t, nil), dispatch.MaxNotAfter, nil, payment.Committed},
+		"301 s ahead":                     {newProcess(t, nil), dispatch.MaxNotAfter + time.Second, dispatch.ErrNotAfter, ""},
+		"it passes before it is reserved": {newProcess(t, script{"Create#1": late}), time.Second, dispatch.ErrExpired, ""},
+		"a dead request left it":          {left(t, handlerLife, unreserved...), -time.Second, dispatch.ErrExpired, ""},
+		"closed":                          {closed(left(t, handlerLife, unreserved...)), 0, dispatch.ErrAssetClosed, ""},
+		"closed, and it has a nonce":      {closed(left(t, handlerLife, "Sign#1")), 0, nil, payment.Committed},
 		"another may be making it": {left(t, handlerLife-time.Second, unreserved...), -time.Second,
 			dispatch.ErrDuplicate, payment.Prepared},
 		"it has a nonce":                     {left(t, 0, "Sign#1"), -time.Second, nil, payment.Committed},

@@ -194,7 +194,8 @@ func TestOwnWallets(t *testing.T) {
 			return cmp.Or(p.Tables.SetState(context.Background(), walletOf(own), wallet.Assigned, wallet.Draining, p.Now()),
 				p.Tables.Assign(context.Background(), p.Record(walletOf(own)), "", p.Now()))
 		}, "mer_1", true, token.Address{}, dispatch.ErrUnavailable},
-		"it is empty": {func(p *process) error { p.poor = own; return nil }, "mer_1", true, token.Address{}, dispatch.ErrInsufficient},
+		"it is empty":  {func(p *process) error { p.poor = own; return nil }, "mer_1", true, token.Address{}, dispatch.ErrInsufficient},
+		"it is paused": {pause(own), "mer_1", true, token.Address{}, dispatch.ErrUnavailable},
 		"over the merchant's cap": {func(p *process) error {
 			p.set(func(s *settings.Settings) { s.MerchantCap = 1 })
 			return nil

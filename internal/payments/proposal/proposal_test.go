@@ -97,7 +97,7 @@ func TestStatus(t *testing.T) {
 func TestRequest(t *testing.T) {
 	p := proposed(func(_ *proposal.Proposal, r *payment.Request) {
 		r.Key = payment.KeyLimits{Maximum: token.Units(5), Book: true, Guard: time.Hour, ApproveAbove: token.Units(1)}
-		r.DifferentFrom = chain.Hash{1}
+		r.DifferentFrom, r.Asset = chain.Hash{1}, token.Coin{ChainID: 2}
 	})
 	if r := p.Request(); r.Key != p.By.Limits || r.DifferentFrom != (chain.Hash{1}) || r.IdempotencyKey != "k" ||
 		r.Fingerprint() != p.Payment.Fingerprint {
@@ -107,24 +107,9 @@ func TestRequest(t *testing.T) {
 	if r := p.Request(); r.Key != (payment.KeyLimits{Maximum: token.Units(7), Book: true, Guard: time.Hour}) {
 		t.Errorf("by the approver's: %+v", r)
 	}
-}
-
-// TestSame: instants are compared; another time, life, approval or request is other content.
-func TestSame(t *testing.T) {
-	p := proposed(func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = noon })
-	if elsewhere := proposed(func(p *proposal.Proposal, r *payment.Request) {
-		p.NotBefore, r.DifferentFrom = noon.In(time.FixedZone("", 3600)), chain.Hash{1}
-	}); !p.Same(elsewhere) {
-		t.Error("the same instant is other content")
-	}
-	for _, change := range []func(*proposal.Proposal, *payment.Request){
-		same, func(p *proposal.Proposal, r *payment.Request) { p.NotBefore, r.Amount = noon, token.Units(6) },
-		func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore, p.Life = noon, time.Minute },
-		func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore, p.Required = noon, false },
-	} {
-		if other := proposed(change); p.Same(other) {
-			t.Errorf("%+v is the same", other)
-		}
+	p.By.Limits.Book, p.Approver.Limits = false, payment.KeyLimits{Book: true, Guard: 2 * time.Hour}
+	if r := p.Request(); r.Key != p.Approver.Limits {
+		t.Errorf("by the approver's address book and longer guard: %+v", r)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestFund(t *testing.T) {
 	}
 }
 
-// TestFundOfDearNoops: the base fee falls after the no-ops were signed. The recovery asks for no ether, since the wallets
+// TestFundOfDearNoops: the base fee falls after the no-ops were signed. Recovery asks for no ether, since the wallets
 // can pay for no-ops at the market's price, which settlement sends instead.
 func TestFundOfDearNoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestOneNodeHidesBlocks(t *testing.T) {
 	must.Get(tables.Payment(t.Context(), lost))(t)
 }
 
-// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life for it. Nor does it wait for a
+// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life. Nor does it wait for a
 // node that counts more than the others.
 func TestNodeThatCallsNothingFinal(t *testing.T) {
 	for name, is := range map[string]forgetful{"context canceled": {counts: func(uint64) uint64 { return 0 }},
@@ -312,7 +312,7 @@ func TestRecoverAKeyOfAnotherRail(t *testing.T) {
 	}
 }
 
-// TestRecover puts one payment back into empty tables: a run uses up the window, stores the payment and lets other rails
+// TestRecover puts a payment back into empty tables: a run uses up the window, stores the payment and lets other rails
 // pay, the next one knows it, and Resume ends this pause alone.
 func TestRecover(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)

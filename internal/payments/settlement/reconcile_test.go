@@ -43,7 +43,7 @@ func TestReconciling(t *testing.T) {
 	record, want := w.record(), settlement.Funds{Address: payer, Balance: funds.Balance.Sub(token.Units(600)),
 		Gas: funds.Gas.Sub(token.Units(6 * 210)), Gap: 6}
 	if record.Balance != want.Balance || record.Gas != want.Gas || !w.Did("Reconcile#6") || w.Times["Payment"] != 1+2+3+4+5 {
-		t.Errorf("%s and %s can be spent, want %s and %s; %v", record.Balance, record.Gas, want.Balance, want.Gas, w.Calls)
+		t.Errorf("%s and %s to spend, want %s and %s; %v", record.Balance, record.Gas, want.Balance, want.Gas, w.Calls)
 	}
 	if diff := cmp.Diff(map[string]uint64{"mer_1": 2, "mer_2": 2, "mer_3": 1}, record.PerMerchant); diff != "" {
 		t.Errorf("in flight (-want +got):\n%s", diff)
@@ -71,7 +71,7 @@ func TestNoopBeyondTheWallet(t *testing.T) {
 		w.reply = chain.Funds
 		must.Get(w.round())(t)
 		if tx := w.pending()[0]; len(tx.Hashes) != attempts || w.record().Paused == wallet.OutOfGas != (attempts == 1) {
-			t.Errorf("signed with %d times the gas: %d attempts, paused for %q", times, len(tx.Hashes), w.record().Paused)
+			t.Errorf("with %d times the gas: %d attempts, paused for %q", times, len(tx.Hashes), w.record().Paused)
 		}
 	}
 }

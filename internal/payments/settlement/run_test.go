@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 		{"the time is over after a block", sent, script{}, block + 5*second, []time.Duration{block}, 0, nil},
 		{"the time is over", sent, script{}, block + 5*second - 1, nil, 0, nil},
 		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, porttest.ErrBroken},
-		{"the time is over, and the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, porttest.ErrBroken},
+		{"the time is over, the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, porttest.ErrBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.script)
@@ -402,7 +402,7 @@ func TestALostRail(t *testing.T) {
 	}
 }
 
-// TestADamagedRegistrationWithoutARecord: runs compare its wallet too, so that reservations of dead handlers are finished.
+// TestADamagedRegistrationWithoutARecord: runs compare its wallet too, so that dead handlers' reservations end.
 func TestADamagedRegistrationWithoutARecord(t *testing.T) {
 	w := newWorld(t, nil)
 	other := wallet.ID{ChainID: 1, Address: token.Address{2}}

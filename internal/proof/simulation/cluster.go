@@ -193,7 +193,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
 			if ok && call.Op == "Reserve" {
 				id, _, _ := strings.Cut(call.Args, " ")
-				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks have fractions of a second
+				late := !by.notAfter.IsZero() && asked.Unix() > by.notAfter.Unix()+1 // clocks count fractions
 				c.at(by.order.Asset.ChainID).oracle.Reserving(payment.ID(id), by.began, by.maximum, late, func() { apply(ctx) })
 			} else if ok && call.Op == "CreateGuarded" {
 				c.oracle.Creating(by.order, func() { apply(ctx) })

@@ -151,7 +151,7 @@ func (n *nemesis) strike() {
 	n.cluster.trace("chain", "%s %s", kind, node)
 }
 
-// forget restores the tables of two rails unnoticed, once every node, even one that lags, has each of their transactions.
+// forget restores the tables of two rails unnoticed, once every node, even a lagging one, has all their transactions.
 // So only a comparison can show that a payment is lost.
 func (n *nemesis) forget() {
 	c := n.cluster

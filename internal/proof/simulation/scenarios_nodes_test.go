@@ -345,7 +345,7 @@ func (n penniless) Account(ctx context.Context, wallet, contract token.Address, 
 	return account, err
 }
 
-// A wallet's coins are short of its pending payment. Recovery asks for them where they are its gas too, which its no-ops
+// A wallet's coins are short of its pending payment. Recovery asks for them where they are gas too, which its no-ops
 // take from them, and for nothing where there is ether to use up the nonce.
 func TestRecoveryAsksForGas(t *testing.T) {
 	for name, rule := range map[string]fakechain.Rule{"ether": {}, "token": tokenGas["to the wei"]} {

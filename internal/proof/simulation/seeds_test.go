@@ -99,7 +99,7 @@ func TestSeeds(t *testing.T) {
 
 // TestSeedsThatFailed replays the seeds that have found a fault beyond the range of TestSeeds: silence taken for a
 // blocked wallet, bumps that cost more than the wallet has, also by a node that stands still beside one that lies, a
-// balance of a fork promised again, a chain that one node alone compared, and an oracle that judged a transfer by the gas
+// balance of a fork promised again, a chain that one node compared, and an oracle that judged a transfer by the gas
 // of an attempt that the tables had lost.
 func TestSeedsThatFailed(t *testing.T) {
 	defer func(share uint64) { *byzantine = share }(*byzantine)

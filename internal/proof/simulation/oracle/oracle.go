@@ -173,7 +173,7 @@ func (o *Oracle) here(p payment.Payment) bool { return p.Tx.ChainID == o.Chain.I
 // committed must not get the answer that nothing was started.
 func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
-		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
+		o.Violate(AnswersHold, "%s was committed, and a retry was told nothing was started: %v", a.Order.Key, a.Err)
 	}
 	o.checkSimilar(a)
 	o.mu.Lock()
@@ -245,7 +245,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 			o.Violate(WithinBounds, "%s got a nonce by a request that began when the settings allowed no payment of %s", id, e.Amount)
 		}
 		if !maximum.IsZero() && maximum.Less(e.Amount) {
-			o.Violate(WithinBounds, "%s got a nonce by a key that may pay %s at most, and pays %s", id, maximum, e.Amount)
+			o.Violate(WithinBounds, "%s got a nonce by a key that pays %s at most, and pays %s", id, maximum, e.Amount)
 		}
 	}
 }
@@ -385,7 +385,7 @@ func (o *Oracle) checkOwner(w wallet.Wallet, of payment.ID) {
 		return
 	}
 	if w.Merchant != "" && p.Merchant != w.Merchant || w.Merchant == "" && p.Merchant == o.Own && len(o.past) == 0 {
-		o.Violate(WithinBounds, "%s of %s has a nonce of %s, which is of %q", of, p.Merchant, short(w.Address), w.Merchant)
+		o.Violate(WithinBounds, "%s of %s has a nonce of %s, of %q", of, p.Merchant, short(w.Address), w.Merchant)
 	}
 }
 
