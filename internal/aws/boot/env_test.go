@@ -78,9 +78,7 @@ func messages(bodies ...string) events.SQSEvent {
 
 func answered(ctx context.Context, t *testing.T, job boot.Job, ev events.SQSEvent) string {
 	t.Helper()
-	response := must.Get(boot.Batches(job)(ctx, ev))(t)
-	b := must.Get(json.Marshal(response))(t)
-	return string(b)
+	return string(must.Get(json.Marshal(must.Get(boot.Batches(job)(ctx, ev))(t)))(t))
 }
 
 func TestBatches(t *testing.T) {
