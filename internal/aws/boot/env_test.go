@@ -44,8 +44,7 @@ func TestVariables(t *testing.T) {
 		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"),
 		boot.Parse(e, "NAME", func(s string) (string, error) { return strings.ToUpper(s), nil }),
 	}
-	want := []any{"x", "x", "y", -3, "X"}
-	if diff := cmp.Diff(want, got); diff != "" || e.Err() != nil {
+	if diff := cmp.Diff([]any{"x", "x", "y", -3, "X"}, got); diff != "" || e.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", e.Err(), diff)
 	}
 }

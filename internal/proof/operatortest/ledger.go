@@ -54,8 +54,7 @@ func NewLedger(t *testing.T) *Ledger {
 	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(l)
 	l.URLs = []string{c.URL()}
 	for _, w := range c.Wallets() {
-		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
-		l.Keys = append(l.Keys, key)
+		l.Keys = append(l.Keys, must.Get(keyring.ParseKey(w.PrivateKey()))(l))
 	}
 	must.OK(l, c.Own("blacklist", token.Address{0xbb}))
 	l.Pay(0, Payee, 5, true)

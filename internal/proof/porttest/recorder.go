@@ -17,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -120,9 +121,7 @@ func (r *Recorder[P]) Must(err error) {
 
 // Record returns a wallet as it is stored.
 func (r *Recorder[P]) Record(id wallet.ID) wallet.Wallet {
-	w, err := r.Tables.Wallet(context.Background(), id)
-	r.Must(err)
-	return w
+	return must.Get(r.Tables.Wallet(context.Background(), id))(r.T)
 }
 
 // Rail is the rail of both engines' tests.
@@ -131,10 +130,9 @@ var Rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{
 // Set changes the stored settings of Rail, or the default ones if those cannot be used.
 func (r *Recorder[P]) Set(change func(*settings.Settings)) {
 	r.T.Helper()
-	rules, err := r.Tables.Rules(context.Background())
-	rail := rules.Rail(Rail.Coin())
+	rail := must.Get(r.Tables.Rules(context.Background()))(r.T).Rail(Rail.Coin())
 	s := rail.Settings
-	if r.Must(err); rail.Unusable != nil {
+	if rail.Unusable != nil {
 		s = settings.Default(Rail)
 		s.Version = rail.Settings.Version
 	}

@@ -104,8 +104,7 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 
 func (d *deployment) send(o oracle.Order) payment.Payment {
 	d.t.Helper()
-	result := must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t)
-	return result.Payment
+	return must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t).Payment
 }
 
 func (d *deployment) round() settlement.Report {
