@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
@@ -24,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -63,19 +63,13 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 	}
 	settler := sync.OnceValue(func() *settlement.Settler {
 		return settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: r.Nodes, Now: time.Now,
-			Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
+			Events: porttest.Unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
 	})
 	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
 		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler().Round(ctx, "recover", true)) },
 		Wait: func(context.Context, time.Duration) { mine(1) }, Say: func(string, ...any) {}}
 	return c, keys, tables, r, mine
 }
-
-// unheard are the events of merchants without endpoints.
-type unheard struct{}
-
-func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
-func (unheard) Publish(context.Context, webhook.Event) error               { return nil }
 
 // TestFund: the base fee rises above the no-ops' caps, and the wallets can pay for these alone. The recovery says how
 // much the next attempt lacks beside them, and goes on once that is there.

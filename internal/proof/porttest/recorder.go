@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
@@ -159,3 +160,10 @@ func (r *Recorder[P]) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.
 	r.Mu.Unlock()
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
+
+// Unheard starts no run at a hint, and publishes no event: no merchant has an endpoint.
+type Unheard struct{}
+
+func (Unheard) Hint(context.Context) error                                 { return nil }
+func (Unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+func (Unheard) Publish(context.Context, webhook.Event) error               { return nil }
