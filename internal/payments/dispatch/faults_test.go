@@ -68,8 +68,8 @@ func crowded(p *process) error {
 // full is crowded with none mined.
 func full(p *process) error {
 	for n := range 4 {
-		_, err := p.Tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()})
-		p.Must(err)
+		need := wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()}
+		must.Get(p.Tables.Reserve(context.Background(), need))(p.T)
 	}
 	return nil
 }
