@@ -39,8 +39,7 @@ func readResults(t *testing.T) results {
 	}
 	r := results{}
 	for _, path := range paths {
-		text := must.Get(os.ReadFile(path))(t)
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
 			words := strings.Fields(line)
 			if len(words) < 4 || !strings.HasPrefix(words[0], "Benchmark") {
 				continue
@@ -138,8 +137,7 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 	_, table, _ := strings.Cut(string(readme), "\n## Five numbers\n")
 	table, _, _ = strings.Cut(table, "\n[")
 	digits := func(v float64) string {
-		text := fmt.Sprintf("%.0f", v)
-		return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(text, "$1,$2")
+		return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(fmt.Sprintf("%.0f", v), "$1,$2")
 	}
 	quotes := map[string]string{
 		"chaos": fmt.Sprintf("| %s payments through %.0f SIGKILLs",

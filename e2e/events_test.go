@@ -167,8 +167,8 @@ func (s *stack) function(t *testing.T, event string) string {
 func (s *stack) invoke(t *testing.T, function string, event []byte) []byte {
 	t.Helper()
 	name := s.Resources[function+"Function"]
-	out, err := lambda.NewFromConfig(s.Administrator()).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: event})
-	must.OK(t, err)
+	in := &lambda.InvokeInput{FunctionName: &name, Payload: event}
+	out := must.Get(lambda.NewFromConfig(s.Administrator()).Invoke(t.Context(), in))(t)
 	if out.FunctionError != nil {
 		t.Errorf("%s failed: %s", function, out.Payload)
 	}

@@ -43,8 +43,7 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 	m.t.Helper()
 	text, ok := body.(string)
 	if body != nil && !ok {
-		encoded := must.Get(json.Marshal(body))(m.t)
-		text = string(encoded)
+		text = string(must.Get(json.Marshal(body))(m.t))
 	}
 	got := must.Get(m.api().Call(m.t.Context(), method, path, text, headers...))(m.t)
 	if got.Header.Get("Date") == "" {

@@ -59,8 +59,7 @@ type ran struct {
 // command returns a command line of remit with the operator's rights.
 func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	o.t.Helper()
-	program := must.Get(remit())(o.t)
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, must.Get(remit())(o.t), args...)
 	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName,
 		"SSL_CERT_FILE="+o.s.Bundle, "AWS_ENDPOINT_URL="+o.s.calls.url)
 	cmd.Env = append(cmd.Env, o.rights...)
@@ -70,9 +69,7 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs remit with the rights of the stack's AWS account, without a terminal.
 func (o *operator) run(args ...string) ran {
 	o.t.Helper()
-	if _, err := remit(); err != nil { // before the command's time begins
-		o.t.Fatal(err)
-	}
+	must.Get(remit())(o.t)                                           // before the command's time begins
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // a command that hangs is named
 	defer cancel()
 	cmd := o.command(ctx, args...)
@@ -121,14 +118,12 @@ func (o *operator) fails(part string, args ...string) ran {
 func (o *operator) secret() (keys []string) {
 	o.t.Helper()
 	secrets := secretsmanager.NewFromConfig(o.s.Administrator())
-	list, err := secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)})
-	must.OK(o.t, err)
+	list := must.Get(secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)}))(o.t)
 	for _, s := range list.SecretList {
 		if !strings.HasPrefix(*s.Name, o.s.Outputs["WalletSecrets"]) {
 			continue
 		}
-		got, err := secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name})
-		must.OK(o.t, err)
+		got := must.Get(secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name}))(o.t)
 		var secret struct {
 			Key string `json:"private_key"`
 		}

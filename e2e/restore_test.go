@@ -194,13 +194,12 @@ func TestRestorePage(t *testing.T) {
 
 	// AWS makes a copy of a table with backups when it is deleted; ministack does not.
 	db, name := dynamodb.NewFromConfig(d.s.Administrator()), d.s.Outputs["PaymentsTableName"]
-	_, err := db.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &name, BackupName: aws.String("system")})
-	must.OK(d, err)
+	must.Get(db.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &name, BackupName: aws.String("system")}))(d)
 	if _, err := db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}); err == nil {
 		t.Error("the restored table of a stack for production is not protected")
 	}
-	_, err = db.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
-	must.OK(d, err)
+	unprotected := &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)}
+	must.Get(db.UpdateTable(t.Context(), unprotected))(d)
 	must.Get(db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}))(d)
 	d.follow("restore Payments\n")
 	d.follow("keep ")

@@ -235,9 +235,8 @@ func TestSAMLocal(t *testing.T) {
 		if _, err := functions.GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &function}); err != nil {
 			create(t, functions, function, function, "arn:aws:iam::000000000000:role/any", env)
 		}
-		out, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &function, Payload: sample(t, event)})
-		must.OK(t, err)
-		return string(out.Payload)
+		in := &lambda.InvokeInput{FunctionName: &function, Payload: sample(t, event)}
+		return string(must.Get(functions.Invoke(t.Context(), in))(t).Payload)
 	}
 	paid, batch := "", ""
 	t.Cleanup(func() { t.Log(paid, batch) })
@@ -261,8 +260,7 @@ func localServices(t *testing.T) (environment map[string]map[string]string) {
 	args := []string{"--bind", "127.0.0.1", "--host", "127.0.0.1", "--block-time", "200ms", "--until-eof",
 		"--env", filepath.Join(dir, "env.json"), "--state", filepath.Join(dir, "state")}
 	for _, option := range []string{"--port", "--chain-port"} {
-		port := must.Get(localaws.FreePort())(t)
-		args = append(args, option, fmt.Sprint(port))
+		args = append(args, option, fmt.Sprint(must.Get(localaws.FreePort())(t)))
 	}
 	cmd := exec.Command("tools/local-services", args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = root, append(os.Environ(), "REMIT="+program), os.Stderr

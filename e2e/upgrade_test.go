@@ -41,10 +41,8 @@ func TestUpgrade(t *testing.T) {
 	started := must.Get(localaws.Start(ctx, config))(t)
 	t.Cleanup(func() { _ = started.Close() })
 	s := &stack{Stack: started, calls: calls}
-	topic, err := sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")})
-	must.OK(t, err)
-	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0",
-		"Size=small"}
+	topic := must.Get(sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")}))(t)
+	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0", "Size=small"}
 	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), live...)
 	must.OK(t, s.AddRail(ctx, s.Chain, s.Chain.URL()))
 	o := &operator{t: t, s: s}

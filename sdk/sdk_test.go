@@ -73,8 +73,7 @@ func command(t *testing.T, l language, stderr io.Writer, words ...string) *exec.
 
 func run(t *testing.T, l language, words ...string) (printed string) {
 	t.Helper()
-	cmd := command(t, l, nil, words...)
-	out, err := cmd.CombinedOutput()
+	out, err := command(t, l, nil, words...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", l.name, err, out)
 	}

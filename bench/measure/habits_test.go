@@ -113,7 +113,7 @@ func metered() fault.Habit {
 			return ask(c)
 		},
 		Whole: func(w http.ResponseWriter, _ *http.Request, asked []fault.Call) bool {
-			return len(asked) == 1 && !calls.take(0) && tooMany(w)
+			return len(asked) == 1 && !calls.take(0) && tooMany(w, "1")
 		},
 	}
 }
@@ -121,12 +121,12 @@ func metered() fault.Habit {
 func fewRequests() fault.Habit {
 	requests, small := &bucket{rate: 20}, fault.Batches(3, http.StatusRequestEntityTooLarge)
 	return whole(func(w http.ResponseWriter, r *http.Request, calls []fault.Call) bool {
-		return !requests.take(1) && tooMany(w) || small.Whole(w, r, calls)
+		return !requests.take(1) && tooMany(w, "1") || small.Whole(w, r, calls)
 	})
 }
 
-func tooMany(w http.ResponseWriter) bool {
-	w.Header().Set("Retry-After", "1")
+func tooMany(w http.ResponseWriter, after string) bool {
+	w.Header().Set("Retry-After", after)
 	http.Error(w, "too many requests", http.StatusTooManyRequests)
 	return true
 }

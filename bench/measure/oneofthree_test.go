@@ -109,12 +109,7 @@ func stuck() fault.Habit {
 func anHour() fault.Habit {
 	var refused atomic.Bool
 	return whole(func(w http.ResponseWriter, _ *http.Request, _ []fault.Call) bool {
-		if refused.Swap(true) {
-			return false
-		}
-		w.Header().Set("Retry-After", "3600")
-		http.Error(w, "too many requests", http.StatusTooManyRequests)
-		return true
+		return !refused.Swap(true) && tooMany(w, "3600")
 	})
 }
 

@@ -118,8 +118,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 	word, commands := regexp.MustCompile(`^[a-z][a-z-]+$`), 0
 	for _, page := range append(append(pages, more...), "../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
 		text := must.Get(os.ReadFile(page))(t)
-		code := regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
-		for _, span := range code.FindAllString(string(text), -1) {
+		for _, span := range regexp.MustCompile("(?s)```.*?```|`[^`\n]+`").FindAllString(string(text), -1) {
 			for _, m := range named.FindAllStringSubmatch(span, -1) {
 				commands++
 				if wrong := unknown(parser.Model.Node, strings.Fields(m[1]), word); wrong != "" {

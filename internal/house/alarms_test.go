@@ -241,8 +241,7 @@ func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
 			_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"%s [None, %s]"}`, "x#"+strings.Fields(code)[0], "reasons", code)
 		}))
 		defer server.Close()
-		was := slog.Default()
-		defer slog.SetDefault(was)
+		defer slog.SetDefault(slog.Default())
 		slog.SetDefault(slog.New(slog.NewJSONHandler(&refusals, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})))
 		refusals.Reset()
 		cfg := boot.OpenWith(func(name string) string {

@@ -29,10 +29,8 @@ func TestBudget(t *testing.T) {
 			onLambda[dir] = true
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	must.OK(t, err)
-	tracked := slices.Compact(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"))
-	for _, file := range tracked {
+	out := must.Get(exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output())(t)
+	for _, file := range slices.Compact(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")) {
 		text, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
 			continue // deleted, not yet committed

@@ -130,17 +130,15 @@ func faults(t *testing.T, template node, production bool) {
 				add("%s is deleted with the next release, while it still serves beside a canary", id)
 			}
 		case "AWS::CodeDeploy::DeploymentGroup":
-			canaries = append(canaries, strings.TrimSuffix(id, "DeploymentGroup"))
+			function := strings.TrimSuffix(id, "DeploymentGroup")
+			canaries = append(canaries, function)
 			for _, alarm := range at[[]any](r, "Properties.AlarmConfiguration.Alarms") {
 				name := at[string](alarm, "Name.Ref")
-				version := strings.TrimSuffix(id, "DeploymentGroup") + ".Version"
-				if watched := fmt.Sprint(at[any](all[name], "Properties.Dimensions")); !strings.Contains(watched,
-					strings.TrimSuffix(version, ".Version")+"Version") {
+				if watched := fmt.Sprint(at[any](all[name], "Properties.Dimensions")); !strings.Contains(watched, function+"Version") {
 					add("the canary of %s watches %s, which is not of its new version: %s", id, name, watched)
 				}
 			}
-			if may := fmt.Sprint(at[any](all["MoveAliases"], "Properties.PolicyDocument")); !strings.Contains(may,
-				"-"+strings.TrimSuffix(id, "DeploymentGroup")+"-*") {
+			if may := fmt.Sprint(at[any](all["MoveAliases"], "Properties.PolicyDocument")); !strings.Contains(may, "-"+function+"-*") {
 				add("CodeDeploy may not move the alias of %s", id)
 			}
 		case "AWS::ApiGateway::Stage":
@@ -237,16 +235,14 @@ func everyChangeTakesEffect(t *testing.T, given map[string]string) {
 		must.OK(t, os.WriteFile(filepath.Join(build, "PayFunction", "bootstrap"), []byte("code"+c.code), 0o600))
 		all := maps.Clone(given)
 		maps.Copy(all, c.given)
-		was := maps.Clone(c.deployed)
-		for name := range was {
+		for name := range c.deployed {
 			if c.given[name] == "" && strings.HasSuffix(c.name, " kept") {
 				delete(all, name)
 			}
 		}
-		cases = append(cases, []any{build, all, map[string]string{}, c.failed})
-		if was != nil {
-			cases[i][2] = was
-		}
+		deployed := map[string]string{}
+		maps.Copy(deployed, c.deployed)
+		cases = append(cases, []any{build, all, deployed, c.failed})
 	}
 	var found []string
 	python(t, cases, &found, "-c", releases)
@@ -348,8 +344,7 @@ func TestReleaseKnowsTheLastFailure(t *testing.T) {
 	}
 	var found []any
 	python(t, []string{"remit", "new"}, &found, "-c", deployed)
-	want := []any{[]any{node{"LogRetentionDays": "7"}, "2"}, []any{node{}, nil}}
-	if diff := cmp.Diff(want, found); diff != "" {
+	if diff := cmp.Diff([]any{[]any{node{"LogRetentionDays": "7"}, "2"}, []any{node{}, nil}}, found); diff != "" {
 		t.Error(diff)
 	}
 }

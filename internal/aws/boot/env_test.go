@@ -44,8 +44,7 @@ func TestVariables(t *testing.T) {
 		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"),
 		boot.Parse(e, "NAME", func(s string) (string, error) { return strings.ToUpper(s), nil }),
 	}
-	want := []any{"x", "x", "y", -3, "X"}
-	if diff := cmp.Diff(want, got); diff != "" || e.Err() != nil {
+	if diff := cmp.Diff([]any{"x", "x", "y", -3, "X"}, got); diff != "" || e.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", e.Err(), diff)
 	}
 }
@@ -78,9 +77,7 @@ func messages(bodies ...string) events.SQSEvent {
 
 func answered(ctx context.Context, t *testing.T, job boot.Job, ev events.SQSEvent) string {
 	t.Helper()
-	response := must.Get(boot.Batches(job)(ctx, ev))(t)
-	b := must.Get(json.Marshal(response))(t)
-	return string(b)
+	return string(must.Get(json.Marshal(must.Get(boot.Batches(job)(ctx, ev))(t)))(t))
 }
 
 func TestBatches(t *testing.T) {

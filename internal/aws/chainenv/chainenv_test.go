@@ -123,8 +123,7 @@ func TestL1Fee(t *testing.T) {
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
 		secret := fmt.Sprintf(`{"%d":{"urls":["%s"]}}`, id, node.URL)
-		nodes, err := chainenv.Open(stack(t, &secret, nil)).Of(rail(id)).Nodes(t.Context())
-		must.OK(t, err)
+		nodes := must.Get(chainenv.Open(stack(t, &secret, nil)).Of(rail(id)).Nodes(t.Context()))(t)
 		_, _ = nodes.Fees(t.Context())
 		if got := <-asked; got != want {
 			t.Errorf("chain %d: its GasPriceOracle was asked: %t", id, got)

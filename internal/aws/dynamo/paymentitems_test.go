@@ -56,47 +56,44 @@ func TestItems(t *testing.T) {
 	add(paymentPK, "payment")
 	add(walletPK, "wallet")
 	moved := s.p.AssignedTo(token.Address{2}, s.p.Tx)
-	s.must("reassigning", s.Reassign(ctx, moved, s.p.Revision))
+	must.OK(s, s.Reassign(ctx, moved, s.p.Revision))
 	s.p = moved.AssignedTo(s.w.Address, s.p.Tx)
-	s.must("reassigning", s.Reassign(ctx, s.p, moved.Revision))
+	must.OK(s, s.Reassign(ctx, s.p, moved.Revision))
 	s.reserve()
 	p := s.committed()
 	add(walletPK, "pendingtx#"+strings.Repeat("0", 19)+"5")
-	s.must("releasing", s.Release(ctx, p.ID, store.PendingTxOf(p)))
+	must.OK(s, s.Release(ctx, p.ID, store.PendingTxOf(p)))
 	p = s.bumped(p)
-	s.must("adding an attempt", s.AddAttempt(ctx, p))
-	s.must("reconciling", s.Reconcile(ctx, must.Get(s.Wallet(ctx, s.w.ID))(s), token.Units(700), token.Units(800), nil, nil))
-	s.must("opening again", s.Open(ctx, s.w, coin.Contract))
-	p, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3, Fee: new(token.Units(61_234_567_890))}, noon)
-	s.must("confirming", err)
-	s.must("finishing", s.Finish(ctx, p))
+	must.OK(s, s.AddAttempt(ctx, p))
+	must.OK(s, s.Reconcile(ctx, must.Get(s.Wallet(ctx, s.w.ID))(s), token.Units(700), token.Units(800), nil, nil))
+	must.OK(s, s.Open(ctx, s.w, coin.Contract))
+	receipt := chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3, Fee: new(token.Units(61_234_567_890))}
+	p = must.Get(p.Confirm(receipt, noon))(s)
+	must.OK(s, s.Finish(ctx, p))
 	s.stored(p)
 
 	s.p = s.draft()
 	s.p.Reference, s.p.Metadata = "ref", map[string]string{"a": "b"}
-	_, _, err = s.Create(ctx, s.p)
-	s.must("creating", err)
+	s.create(s.p)
 	s.reserve()
 	p = s.committing(s.p, 6)
-	s.must("committing", s.Commit(ctx, p))
+	must.OK(s, s.Commit(ctx, p))
 	p = must.Get(p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(s)
-	s.must("finishing", s.Finish(ctx, p))
-	_, _, err = s.Create(ctx, s.draft())
-	s.must("creating", err)
+	must.OK(s, s.Finish(ctx, p))
+	s.create(s.draft())
 	for _, n := range []int{1, 2} {
-		_, _, err = s.Create(ctx, s.batch(n))
-		s.must("creating", err)
+		s.create(s.batch(n))
 	}
-	s.must("putting a no-op", s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
+	must.OK(s, s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
 	must.Get(s.Claim(ctx, s.w.ID, "run", noon, noon, &wallet.Progress{Mined: 3, Paid: []uint64{2}, Sent: 4}))(s)
-	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
+	must.OK(s, s.Pause(ctx, s.w.ID, "because"))
 	for _, charge := range []uint64{30, 12} {
-		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
+		must.OK(s, s.Charge(ctx, dayOf(charge, 100)))
 	}
-	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
+	must.OK(s, s.Refund(ctx, dayOf(2, 100)))
 	rail := settings.Default(settings.Rail{ChainID: 1, Token: token.Token{Contract: coin.Contract, Symbol: "USDC"}, Network: "devnet"})
 	rail.At = noon
-	s.must("adding a rail", s.SetSettings(ctx, rail))
+	must.OK(s, s.SetSettings(ctx, rail))
 
 	doc := must.Get(os.ReadFile("../../../docs/tables.md"))(s)
 	names := []string{"hash", "tip", "cap", "at"} // of an attempt
@@ -117,10 +114,9 @@ func TestItems(t *testing.T) {
 	got := strings.Join(lines, "")
 	const file = "testdata/payments.txt"
 	if *update {
-		s.must("writing "+file, os.WriteFile(file, []byte(got), 0o666))
+		must.OK(s, os.WriteFile(file, []byte(got), 0o666))
 	}
-	want := must.Get(os.ReadFile(file))(s)
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := cmp.Diff(string(must.Get(os.ReadFile(file))(s)), got); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
 }
@@ -132,7 +128,7 @@ func (s *stage) items() []map[string]any {
 	s.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
 		resp := must.Get(send())(s)
 		text, err := io.ReadAll(resp.Body)
-		s.must("scanning", errors.Join(err, resp.Body.Close(), json.Unmarshal(text, &page)))
+		must.OK(s, errors.Join(err, resp.Body.Close(), json.Unmarshal(text, &page)))
 		return answer(http.StatusOK, string(text)), nil
 	}
 	must.Get(s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.table}))(s)
@@ -147,28 +143,25 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	for nonce := range uint64(5) {
 		p := s.draft()
 		p.CreatedAt = noon.Add(-time.Duration(nonce) * time.Minute) // newest first
-		_, _, err := s.Create(ctx, p)
-		s.must("creating", err)
+		s.create(p)
 		p = s.committing(p, nonce)
-		s.must("committing", s.Commit(ctx, p))
+		must.OK(s, s.Commit(ctx, p))
 		all = append(all, p)
 	}
 	ending := all[:2]
 	s.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
 		if op == "BatchGetItem" {
 			for _, p := range ending {
-				end := must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(s)
 				ending = nil
-				s.must("finishing", s.Finish(ctx, end))
+				must.OK(s, s.Finish(ctx, must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(s)))
 			}
 		}
 		return send()
 	}
 	f := store.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 3}
 	page, next, err := s.List(ctx, f)
-	s.must("listing", err)
-	if len(page) != 1 || page[0].ID != all[2].ID || next.ID != all[2].ID {
-		t.Errorf("page %v, next %v", page, next)
+	if err != nil || len(page) != 1 || page[0].ID != all[2].ID || next.ID != all[2].ID {
+		t.Errorf("page %v, next %v, %v", page, next, err)
 	}
 }
 
@@ -180,13 +173,12 @@ func TestPagesHaveABudget(t *testing.T) {
 	for nonce := range uint64(60) {
 		p := s.draft()
 		p.CreatedAt = noon.Add(-time.Duration(nonce) * time.Minute) // newest first
-		_, _, err := s.Create(t.Context(), p)
-		s.must("creating", err)
+		s.create(p)
 		p = s.committing(p, nonce)
-		s.must("committing", s.Commit(t.Context(), p))
+		must.OK(s, s.Commit(t.Context(), p))
 		if nonce%7 == 6 {
 			p = must.Get(p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon))(t)
-			s.must("finishing", s.Finish(t.Context(), p))
+			must.OK(s, s.Finish(t.Context(), p))
 		}
 		all[p.State.Status()], all[""] = append(all[p.State.Status()], p.ID), append(all[""], p.ID)
 	}
@@ -207,7 +199,7 @@ func TestPagesHaveABudget(t *testing.T) {
 			for more := true; more; more = !f.From.IsZero() {
 				s.sent()
 				page, next, err := s.List(t.Context(), f)
-				s.must("listing", err)
+				must.OK(s, err)
 				queries := slices.DeleteFunc(s.sent(), func(op string) bool { return op != "Query" })
 				if len(queries) > each*dynamo.ListBuckets || !next.IsZero() && !f.From.IsZero() && !f.From.After(next) {
 					t.Fatalf("%d queries, from %v to %v", len(queries), f.From, next)

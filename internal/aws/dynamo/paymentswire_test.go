@@ -58,10 +58,9 @@ func (s *stage) renew() {
 	id := wallet.ID{ChainID: 1, Address: token.Address{19: s.made}}
 	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000),
 		Reservations: map[payment.ID]wallet.Reservation{}}
-	s.must("opening", s.Open(s.Context(), s.w, coin.Contract))
+	must.OK(s, s.Open(s.Context(), s.w, coin.Contract))
 	s.p = s.draft()
-	_, _, err := s.Create(s.Context(), s.p)
-	s.must("creating", err)
+	s.create(s.p)
 	s.sent()
 }
 
@@ -91,6 +90,12 @@ func (s *stage) batch(n int) payment.Payment {
 	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, To: call.To, Data: call.Data, Gas: 21_000})
 }
 
+func (s *stage) create(p payment.Payment) {
+	s.Helper()
+	_, _, err := s.Create(s.Context(), p)
+	must.OK(s, err)
+}
+
 func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
 	raw := binary.BigEndian.AppendUint64([]byte(p.Revision), nonce<<32|tip)
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
@@ -98,29 +103,20 @@ func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
 
 func (s *stage) committing(p payment.Payment, nonce uint64) payment.Payment {
 	s.Helper()
-	p = must.Get(p.Commit(s.signed(p, nonce, 0), noon))(s)
-	return p
+	return must.Get(p.Commit(s.signed(p, nonce, 0), noon))(s)
 }
 
 func (s *stage) committed() payment.Payment {
 	s.Helper()
 	p := s.committing(s.p, 5)
-	s.must("committing", s.Commit(s.Context(), p))
+	must.OK(s, s.Commit(s.Context(), p))
 	return p
 }
 
 func (s *stage) bumped(p payment.Payment) payment.Payment {
 	s.Helper()
-	p, err := p.Bump(s.signed(p, p.Nonce, 1), chain.Tx{Fees: chain.Fees{Tip: token.Units(1)}, Gas: 30_000}, noon)
-	s.must("bumping", err)
-	return p
-}
-
-func (s *stage) must(what string, err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatalf("%s: %v", what, err)
-	}
+	tx := chain.Tx{Fees: chain.Fees{Tip: token.Units(1)}, Gas: 30_000}
+	return must.Get(p.Bump(s.signed(p, p.Nonce, 1), tx, noon))(s)
 }
 
 // stored checks that want is the stored payment.
@@ -307,7 +303,6 @@ type keyElement struct{ AttributeName, KeyType string }
 // shapeOf reads the shape of a table as template.yaml declares or DynamoDB describes it: both use the same names.
 func shapeOf(t *testing.T, table any) (s shape) {
 	t.Helper()
-	text := must.Get(json.Marshal(table))(t)
-	must.OK(t, json.Unmarshal(text, &s))
+	must.OK(t, json.Unmarshal(must.Get(json.Marshal(table))(t), &s))
 	return s
 }

@@ -1,7 +1,6 @@
 package kms_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -58,12 +57,7 @@ func account(t *testing.T, spec string, calls map[string]int) aws.Config {
 		}
 	}))
 	t.Cleanup(s.Close)
-	return aws.Config{
-		Region: "us-east-1", BaseEndpoint: &s.URL,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-	}
+	return aws.Config{Region: "us-east-1", BaseEndpoint: &s.URL, Credentials: aws.AnonymousCredentials{}}
 }
 
 // TestRefusals: a key that is not there, and one of another curve.
@@ -84,8 +78,7 @@ func TestRefusals(t *testing.T) {
 	const ofP256 = "3059301306072a8648ce3d020106082a8648ce3d030107034200046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c" +
 		"2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
 	for _, text := range []string{"", "30", ofP256, "3056301006072a8648ce3d020106052b8104000a03420004" + "00"} {
-		der := must.Get(hex.DecodeString(text))(t)
-		if address, err := walletkey.AddressOf(der); !errors.Is(err, walletkey.ErrKey) {
+		if address, err := walletkey.AddressOf(must.Get(hex.DecodeString(text))(t)); !errors.Is(err, walletkey.ErrKey) {
 			t.Errorf("public key %s: %s, %v", text, address, err)
 		}
 	}

@@ -247,8 +247,7 @@ func TestSocketOfAnother(t *testing.T) {
 func TestEveryChangeAsks(t *testing.T) {
 	const readers = " audit audit-log deny.list doctor export keys.list merchants.list payment.show preflight proposals " +
 		"rails.list settings.history settings.show wallet.list webhooks.failed "
-	parser := must.Get(kong.New(new(operator.Commands)))(t)
-	for _, leaf := range parser.Model.Leaves(false) {
+	for _, leaf := range must.Get(kong.New(new(operator.Commands)))(t).Model.Leaves(false) {
 		name := strings.ReplaceAll(leaf.Path(), " ", ".")
 		changes := strings.HasPrefix(reflect.Indirect(leaf.Target).Type().Name(), "Command[")
 		if reads := strings.Contains(readers, " "+name+" "); reads == changes {

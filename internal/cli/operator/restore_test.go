@@ -124,28 +124,20 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	registry := &apikey.Registry{Store: damaged, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}
 	made := map[string]apikey.Minted{}
 	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
-		m, err := registry.Create(t.Context(), name, apikey.KeyRequest{})
-		if err == nil {
-			err = restored.Create(t.Context(), m.Key)
-		}
-		must.OK(t, err)
-		made[name] = m
+		made[name] = must.Get(registry.Create(t.Context(), name, apikey.KeyRequest{}))(t)
+		must.OK(t, restored.Create(t.Context(), made[name].Key))
 	}
-	_, err := registry.Revoke(t.Context(), made["revoked"].Key, made["revoked"].Key.ID)
+	must.Get(registry.Revoke(t.Context(), made["revoked"].Key, made["revoked"].Key.ID))(t)
+	told := func(context.Context, apikey.Key) error { return nil }
 	for name, overlap := range map[string]time.Duration{"rotated away": 0, "in its overlap": time.Hour} {
-		if err == nil {
-			_, err = registry.Rotate(t.Context(), made[name].Key, made[name].Key.ID, overlap, func(context.Context, apikey.Key) error { return nil })
-		}
+		must.Get(registry.Rotate(t.Context(), made[name].Key, made[name].Key.ID, overlap, told))(t)
 	}
 	for _, store := range []*dynamo.APIKeys{damaged, restored} { // other items in the table
-		if err == nil {
-			_, _, err = store.AddEntry(t.Context(), recipient.Entry{Merchant: "mer_a", Mode: "test", CreatedAt: time.Now(), ActiveAt: time.Now()})
-		}
+		_, _, err := store.AddEntry(t.Context(), recipient.Entry{Merchant: "mer_a", Mode: "test", CreatedAt: time.Now(), ActiveAt: time.Now()})
+		must.OK(t, err)
 	}
-	if err == nil { // an operator has shortened its overlap meanwhile
-		err = restored.End(t.Context(), apikey.Key{Hash: made["in its overlap"].Key.Hash, ExpiresAt: time.Now().Add(30 * time.Minute)})
-	}
-	must.OK(t, err)
+	shortened := apikey.Key{Hash: made["in its overlap"].Key.Hash, ExpiresAt: time.Now().Add(30 * time.Minute)}
+	must.OK(t, restored.End(t.Context(), shortened)) // by an operator, meanwhile
 	works := func(name string, at time.Time) bool {
 		_, err := (&apikey.Authenticator{Keys: restored, Mode: apikey.Test}).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
 		return err == nil
@@ -172,8 +164,8 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
-	_, err = (&apikey.Registry{Store: restored, Mode: apikey.Test, Now: time.Now, Random: rand.Reader}).Rotate(t.Context(), kept, kept.ID,
-		time.Hour, func(context.Context, apikey.Key) error { return nil })
+	registry.Store = restored
+	_, err := registry.Rotate(t.Context(), kept, kept.ID, time.Hour, told)
 	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " +
 		kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {

@@ -14,21 +14,20 @@ import (
 func TestRealMoneyIsClosed(t *testing.T) {
 	all := []string{"Mode", "AlarmTopicArn"}
 	closed := chains.Deployment{Environment: "prod", Mode: "live", ChainID: 8453, AlarmTopic: "arn:aws:sns:us-east-1:123456789012:alarms"}
+	instead := func(environment string, chainID uint64) func(*chains.Deployment) {
+		return func(d *chains.Deployment) {
+			*d = chains.Deployment{Environment: environment, Mode: "test", ChainID: chainID}
+		}
+	}
 	for _, c := range []struct {
 		why  string
 		open func(*chains.Deployment)
 		want []string
 	}{
 		{"all is set", func(*chains.Deployment) {}, nil},
-		{"defaults on a main network", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "dev", Mode: "test", ChainID: 1}
-		}, all},
-		{"defaults in production", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "prod", Mode: "test", ChainID: 84532}
-		}, all},
-		{"a sandbox", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "staging", Mode: "test", ChainID: 84532}
-		}, nil},
+		{"defaults on a main network", instead("dev", 1), all},
+		{"defaults in production", instead("prod", 84532), all},
+		{"a sandbox", instead("staging", 84532), nil},
 		{"test mode", func(d *chains.Deployment) { d.Mode = "test" }, all[:1]},
 		{"nobody hears alarms", func(d *chains.Deployment) { d.AlarmTopic = "" }, all[1:]},
 		{"live on a test network", func(d *chains.Deployment) { d.Environment, d.ChainID, d.AlarmTopic = "dev", 84532, "" }, all[1:]},

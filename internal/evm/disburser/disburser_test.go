@@ -155,8 +155,7 @@ func (tr trial) call(to common.Address, data []byte) ([]byte, error) {
 // ask calls a method of the token and returns the number that it answers.
 func (tr trial) ask(t testing.TB, method string, args ...any) *big.Int {
 	data := must.Get(tr.abi.Pack(method, args...))(t)
-	answer := must.Get(tr.call(tr.coin, data))(t)
-	return new(big.Int).SetBytes(answer)
+	return new(big.Int).SetBytes(must.Get(tr.call(tr.coin, data))(t))
 }
 
 // The token's behaviour towards a recipient, by the first byte of its address. Values up to short are refusals.
@@ -198,9 +197,7 @@ func TestBatch(t *testing.T) {
 		}
 		due := map[token.Address]token.Amount{}
 		for _, e := range want {
-			if due[e.To], err = due[e.To].Add(e.Amount); err != nil {
-				rt.Fatal(err)
-			}
+			due[e.To] = must.Get(due[e.To].Add(e.Amount))(rt)
 		}
 		if refused >= 0 {
 			paid, due, fees = token.Amount{}, map[token.Address]token.Amount{}, nil

@@ -89,37 +89,37 @@ func TestTakesBatchesOfAnySize(t *testing.T) {
 	}
 }
 
+// busy answers that a node is too busy, with a Retry-After unless that is empty.
+func busy(w http.ResponseWriter, after string) bool {
+	if after != "" {
+		w.Header().Set("Retry-After", after)
+	}
+	http.Error(w, "slow down", http.StatusTooManyRequests)
+	return true
+}
+
 // TestBacksOff: a node that limits its rate is asked again later, for the calls
 // that it did not answer and no others, as late as it wants, and not for ever.
 func TestBacksOff(t *testing.T) {
-	busy := func(header string) func(http.ResponseWriter, []request) bool {
-		return func(w http.ResponseWriter, _ []request) bool {
-			if header != "" {
-				w.Header().Set("Retry-After", header)
-			}
-			http.Error(w, "slow down", http.StatusTooManyRequests)
-			return true
-		}
-	}
 	for _, row := range []struct {
 		name  string
 		calls int // that the node answers before it says that it is too busy, between two waits
-		busy  func(http.ResponseWriter, []request) bool
+		after string
 		waits []time.Duration // the first
 		read  int             // receipts of 40
 	}{
-		{"HTTP 429", 60, busy(""), nil, 40},
-		{"HTTP 429 with Retry-After", 21, busy("2"), []time.Duration{2 * time.Second}, 40},
-		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond,
+		{"HTTP 429", 60, "", nil, 40},
+		{"HTTP 429 with Retry-After", 21, "2", []time.Duration{2 * time.Second}, 40},
+		{"for ever", 0, "", []time.Duration{500 * time.Millisecond, 400 * time.Millisecond,
 			800 * time.Millisecond, 1600 * time.Millisecond}, 0},
-		{"longer than anybody waits", 0, busy("60"), nil, 0},
+		{"longer than anybody waits", 0, "60", nil, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			left := row.calls
 			s := mined(t)
 			s.refuse = func(w http.ResponseWriter, calls []request) bool {
 				left -= len(calls)
-				return left < 0 && row.busy(w, calls)
+				return left < 0 && busy(w, row.after)
 			}
 			var waits []time.Duration
 			now := time.Now()
@@ -143,15 +143,11 @@ func TestABusyNode(t *testing.T) {
 	left, now := 3, time.Now()
 	s := mined(t)
 	s.refuse = func(w http.ResponseWriter, calls []request) bool {
-		if left -= len(calls); left < 0 {
-			w.Header().Set("Retry-After", "60")
-			http.Error(w, "slow down", http.StatusTooManyRequests)
-		}
-		return left < 0
+		left -= len(calls)
+		return left < 0 && busy(w, "60")
 	}
 	node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }}))(t)
-	_, err := node.Receipts(t.Context(), hashes(2)) // and the chain's id
-	must.OK(t, err)
+	must.Get(node.Receipts(t.Context(), hashes(2)))(t) // and the chain's id
 	for _, busy := range []bool{true, false} {
 		_, err := node.Receipts(t.Context(), hashes(1))
 		reply := node.Send(t.Context(), []byte{1})

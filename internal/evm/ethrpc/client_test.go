@@ -313,11 +313,9 @@ func TestOpensOnlyNodeURLs(t *testing.T) {
 	if _, err := ethrpc.Open("http://example.org", ethrpc.Config{}); err == nil {
 		t.Error("opened a node without a chain id")
 	}
-	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag",
-		ethrpc.Config{ChainID: 1})
-	must.OK(t, err)
-	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
-		t.Errorf("String = %q, want %q", got, want)
+	const secret = "https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag"
+	if got := must.Get(ethrpc.Open(secret, ethrpc.Config{ChainID: 1}))(t).String(); got != "mainnet.example.org:8443" {
+		t.Errorf("String = %q", got)
 	}
 }
 
@@ -379,9 +377,8 @@ func TestBoundsAResponse(t *testing.T) {
 			}
 		}
 	})
-	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
-	must.OK(t, err)
-	_, err = node.Estimate(t.Context(), chain.Call{})
+	patient := ethrpc.Config{ChainID: 1, Timeout: time.Minute} // so that the size ends the request, not the time
+	_, err := must.Get(ethrpc.Open(url, patient))(t).Estimate(t.Context(), chain.Call{})
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("%v, want an error that says too large", err)
 	}

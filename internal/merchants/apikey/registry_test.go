@@ -84,8 +84,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	s := &store{calls: map[string]int{}}
 	s.Keys = interpose.Keys{Store: new(memory.APIKeys), Around: s.around}
 	registry := &apikey.Registry{Store: s, Mode: apikey.Test, Now: func() time.Time { return noon }, Random: storetest.Random(3)}
-	m := must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
-	return s, registry, m
+	return s, registry, must.Get(registry.Create(t.Context(), "Shop", apikey.KeyRequest{}))(t)
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -219,8 +218,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("minted", "secret", s, "minted", m, "pointer", &m)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
-	encoded := must.Get(json.Marshal(m))(t)
-	printed := log.String() + string(encoded)
+	printed := log.String() + string(must.Get(json.Marshal(m))(t))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)
 	}

@@ -62,8 +62,7 @@ func TestSchedule(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../docs/webhooks.md"))(t)
 	var all []time.Duration
 	for _, row := range regexp.MustCompile(`\| (\d+) (s|m|h)(econd|inute|our)s?\b`).FindAllStringSubmatch(string(text), -1) {
-		wait := must.Get(time.ParseDuration(row[1] + row[2]))(t)
-		all = append(all, wait)
+		all = append(all, must.Get(time.ParseDuration(row[1]+row[2]))(t))
 	}
 	for _, test := range []struct {
 		mode string
@@ -98,8 +97,7 @@ func TestNextAttempt(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		failed, status := must.Get(strconv.Atoi(c.In[0]))(t), must.Get(strconv.Atoi(c.In[1]))(t)
 		jitter := must.Get(strconv.ParseFloat(c.In[3], 64))(t)
-		w := newFixture(t)
-		e := w.register(mine, hook)
+		w, e := registered(t)
 		by := w.delivererOf(w.store, w)
 		by.Meter, by.Jitter = &meter{}, func() float64 { return jitter }
 		w.mustPublish(event)
@@ -187,8 +185,7 @@ func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
 }
 
 func TestTheLogShowsWhatHappened(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	w.took = 1500 * time.Millisecond
 	w.answers[hook] = []webhook.Answer{
 		{StatusCode: 500, Body: []byte("a" + strings.Repeat("é", 600))},

@@ -39,11 +39,9 @@ func life(t *testing.T, faults func(*fixture)) *fixture {
 func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
-	endpoints := must.Get(w.store.Endpoints(t.Context(), mine))(t)
-	for _, e := range endpoints {
+	for _, e := range must.Get(w.store.Endpoints(t.Context(), mine))(t) {
 		posts := w.to(e.URL)
-		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })
-		if !took {
+		if !slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 }) {
 			t.Errorf("%s never got the event", e.URL)
 		}
 		for _, p := range posts {
@@ -189,8 +187,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		}, nil},
 		"deleted": {func(w *fixture, e webhook.Endpoint) error { return w.registry.Delete(t.Context(), mine, e.ID) }, webhook.ErrNotFound},
 	} {
-		w := newFixture(t)
-		e := w.register(mine, hook)
+		w, e := registered(t)
 		registry := &webhook.Registry{Store: w.ports, URLs: checker{}, Now: w.now, Random: rand.Reader}
 		w.faults.plan = func(n int, name string) fault {
 			if name == "SaveEndpoint" && n < 2 {

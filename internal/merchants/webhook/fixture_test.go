@@ -167,12 +167,18 @@ func (w *fixture) mustPublish(ev webhook.Event) {
 	must.OK(w.t, w.publish(ev))
 }
 
-// published returns a stack that has published event to one endpoint, at hook,
-// whose answers have the given status codes; none means 200.
-func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+// registered returns a stack with one endpoint, at hook.
+func registered(t *testing.T) (*fixture, webhook.Endpoint) {
 	t.Helper()
 	w := newFixture(t)
-	e := w.register(mine, hook)
+	return w, w.register(mine, hook)
+}
+
+// published is registered with event published to the endpoint, whose answers
+// have the given status codes; none means 200.
+func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w, e := registered(t)
 	w.answers[hook] = statuses(codes...)
 	w.mustPublish(event)
 	return w, e

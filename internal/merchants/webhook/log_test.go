@@ -47,8 +47,7 @@ func TestAResendSurvivesAQueueOutage(t *testing.T) {
 
 // TestPagesOfALog: they have every delivery once, newest first, also of a rare status, and of many in one millisecond.
 func TestPagesOfALog(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	all := map[webhook.DeliveryStatus][]string{}
 	for n := range 450 {
 		at := noon.Add(time.Duration(n/10) * time.Millisecond)
@@ -86,8 +85,7 @@ func TestPagesOfALog(t *testing.T) {
 
 // TestFailed: the events that an outage of the endpoint left undelivered are resent, also twice.
 func TestFailed(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
 	send := func(hour, n, status int) {
 		w.clock = at(hour)
@@ -140,8 +138,7 @@ func TestFailed(t *testing.T) {
 
 // TestResendingGoesOn: one call resends a thousand events, the oldest, and another the rest.
 func TestResendingGoesOn(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	for n := range 1002 {
 		at := noon.Add(time.Duration(n) * time.Millisecond)
 		d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)},
@@ -171,8 +168,7 @@ func TestResendingGoesOn(t *testing.T) {
 
 // TestASearchIsNeverPartial: an operator would take the failures of a part of the log for all.
 func TestASearchIsNeverPartial(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	log := &webhook.Log{Store: busy{w.store}, Queue: w, Now: w.now, Random: rand.Reader}
 	failed, err := log.Failed(t.Context(), mine, e.ID, noon, time.Time{}, 100)
 	if !errors.Is(err, webhook.ErrTooMany) || failed != nil {
@@ -219,8 +215,7 @@ func (w *fixture) numbered(n int) webhook.Event {
 // success at 0, at which events happen that the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
 func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
-		w := newFixture(t)
-		e := w.register(mine, hook)
+		w, e := registered(t)
 		start := w.now()
 		w.mustPublish(w.numbered(0))
 		w.until(start.Add(time.Second))
@@ -253,8 +248,7 @@ func TestLastSuccess(t *testing.T) {
 		{199, 0, 0}, {200, 0, 3 * time.Hour}, {200, 1, 3 * time.Hour}, {198, 1, time.Minute}, {199, 2, 2 * time.Minute},
 		{1, 3, 3 * time.Minute},
 	} {
-		w := newFixture(t)
-		e := w.register(mine, hook)
+		w, e := registered(t)
 		for n := 1; n <= test.failed+test.succeeded; n++ {
 			at := noon.Add(time.Duration(n) * time.Minute)
 			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)}, Event: w.numbered(n),
@@ -410,8 +404,7 @@ func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
 
 // TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the settling machine's clock sets the event's time.
 func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
-	w := newFixture(t)
-	w.register(mine, hook)
+	w, _ := registered(t)
 	w.clock = noon.Add(-10 * time.Minute)
 	w.mustPublish(event)
 	w.work()
@@ -419,8 +412,7 @@ func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
 }
 
 func TestPushDueMakesEachJobOnce(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	w.answers[hook] = statuses(500)
 	for i := range 5 {
 		w.mustPublish(w.numbered(i))

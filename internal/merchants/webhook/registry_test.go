@@ -89,10 +89,7 @@ func TestTestPostsOnce(t *testing.T) {
 	}
 }
 
-func mint(t *testing.T) webhook.Secret {
-	t.Helper()
-	return webhook.MintSecret(rand.Reader)
-}
+func mint() webhook.Secret { return webhook.MintSecret(rand.Reader) }
 
 func TestSecretShape(t *testing.T) {
 	s := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
@@ -113,7 +110,7 @@ func TestSecretShape(t *testing.T) {
 
 // TestNothingPrintsASecret: neither a log line nor an endpoint encoded by mistake.
 func TestNothingPrintsASecret(t *testing.T) {
-	s := mint(t)
+	s := mint()
 	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
 	encoded := must.Get(json.Marshal(e))(t)
 	var logged bytes.Buffer
@@ -130,8 +127,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 
 // TestRotation: both secrets sign until the old one's time is over, then one.
 func TestRotation(t *testing.T) {
-	w := newFixture(t)
-	old := w.register(mine, hook)
+	w, old := registered(t)
 	fresh := must.Get(w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour))(t)
 	signed := func(n int, secrets ...webhook.Secret) {
 		t.Helper()
@@ -166,14 +162,13 @@ func TestSealed(t *testing.T) {
 		open func(context.Context, string, []byte) ([]byte, error)
 		want string // in the error
 	}{{nil, "is sealed: give"}, {as("nonsense", nil), "opening the secret of " + e.ID}} {
-		sealed := webhook.Sealed{Store: w.store, Open: test.open}
-		err := w.delivererOf(sealed, w).Deliver(t.Context(), w.made[0])
+		err := w.delivererOf(webhook.Sealed{Store: w.store, Open: test.open}, w).Deliver(t.Context(), w.made[0])
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(w.posts) > 0 {
 			t.Errorf("%v, want %q; %d posts", err, test.want, len(w.posts))
 		}
 	}
 	for text, ok := range map[string]bool{
-		mint(t).Reveal(): true, "nonsense": false, "sealed_eA==": true, "sealed_": false, "sealed_!": false,
+		mint().Reveal(): true, "nonsense": false, "sealed_eA==": true, "sealed_": false, "sealed_!": false,
 	} {
 		if s, err := webhook.ParseStored(text); (err == nil) != ok || ok && s.Stored() != text {
 			t.Errorf("ParseStored(%q) = %q, %v", text, s.Stored(), err)
@@ -191,7 +186,7 @@ func TestSealedSecretsStaySealed(t *testing.T) {
 	opening := webhook.Sealed{Store: w.store, Open: func(_ context.Context, id string, b []byte) ([]byte, error) {
 		return bytes.TrimPrefix(b, []byte(id)), nil
 	}}
-	old, secret, fresh := mint(t), mint(t), mint(t)
+	old, secret, fresh := mint(), mint(), mint()
 	e.PreviousSecret, e.Secret = old, secret
 	signs := func(by webhook.Store, want, before webhook.Secret) (shown webhook.Endpoint) {
 		t.Helper()
@@ -217,8 +212,8 @@ func TestSealedSecretsStaySealed(t *testing.T) {
 // TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function for so long.
 func TestATestWaitsFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t)
-		e, began := w.register(mine, hook), time.Now()
+		w, e := registered(t)
+		began := time.Now()
 		silence := sending(func(ctx context.Context, _ string, _ http.Header, _ []byte) (webhook.Answer, error) {
 			<-ctx.Done()
 			return webhook.Answer{}, ctx.Err()

@@ -24,8 +24,7 @@ func (w *fixture) slow(n int, took time.Duration, status int) {
 // parked returns a stack with an endpoint that has just been parked.
 func parked(t *testing.T, took time.Duration, status int) (*fixture, webhook.Endpoint) {
 	t.Helper()
-	w := newFixture(t)
-	e := w.register(mine, hook)
+	w, e := registered(t)
 	for range 3 {
 		w.slow(1, took, status)
 		w.jobs = nil // of the second attempts, which are not of interest
@@ -57,8 +56,7 @@ func TestSlowEndpointsAreParked(t *testing.T) {
 		})
 	}
 	t.Run("not in a row", func(t *testing.T) {
-		w := newFixture(t)
-		w.register(mine, hook)
+		w, _ := registered(t)
 		for _, took := range []time.Duration{15, 15, 1, 15, 15, 1, 15} {
 			w.slow(1, took*time.Second, 200)
 		}
@@ -103,8 +101,7 @@ func TestPutOff(t *testing.T) {
 // TestAPostFromBeforeTheParking changes nothing when it ends late after it.
 func TestAPostFromBeforeTheParking(t *testing.T) {
 	for _, status := range []int{200, 500} {
-		w := newFixture(t)
-		e := w.register(mine, hook)
+		w, e := registered(t)
 		for range 2 {
 			w.slow(1, 15*time.Second, status)
 			w.jobs = nil

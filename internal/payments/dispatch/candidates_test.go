@@ -22,13 +22,6 @@ func (p *process) each(but token.Address, change func(wallet.Wallet) error) {
 	}
 }
 
-// poor gives every wallet but one a record with 50 to spend.
-func poor(p *process, but token.Address) {
-	p.each(but, func(w wallet.Wallet) error {
-		return p.Tables.Reconcile(p.T.Context(), w, unit(50), unit(1<<60), nil, nil)
-	})
-}
-
 // TestRefusalCost: with 200 wallets of which none can pay, a refusal costs at most eight requests to the node and
 // eleven writes, and none if the records show it. No payment is left behind. One wallet that can pay is found.
 func TestRefusalCost(t *testing.T) {
@@ -39,7 +32,11 @@ func TestRefusalCost(t *testing.T) {
 		asks   int // requests to the node
 		writes int
 	}{
-		"too little by the records": {poor, dispatch.ErrInsufficient, 0, 0},
+		"too little by the records": {func(p *process, but token.Address) {
+			p.each(but, func(w wallet.Wallet) error {
+				return p.Tables.Reconcile(p.T.Context(), w, unit(50), unit(1<<60), nil, nil)
+			})
+		}, dispatch.ErrInsufficient, 0, 0},
 		"windows are full": {func(p *process, but token.Address) {
 			p.each(but, func(w wallet.Wallet) (err error) {
 				for n := w.NextNonce; n < 4 && err == nil; n++ {

@@ -47,10 +47,8 @@ func replace(p *process) error {
 // overtake is a faster process: it commits the payment at its reserved nonce.
 func overtake(p *process) error {
 	stored := p.stored()
-	w, err := p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now()))
-	p.Must(err)
-	_, err = store.Commit(context.Background(), p.Tables, p.Quiet(), stored, w.Reservations[stored.ID].Nonce, p.Now())
-	p.Must(err)
+	w := must.Get(p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now())))(p.T)
+	must.Get(store.Commit(context.Background(), p.Tables, p.Quiet(), stored, w.Reservations[stored.ID].Nonce, p.Now()))(p.T)
 	return nil
 }
 
@@ -70,8 +68,8 @@ func crowded(p *process) error {
 // full is crowded with none mined.
 func full(p *process) error {
 	for n := range 4 {
-		_, err := p.Tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()})
-		p.Must(err)
+		need := wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()}
+		must.Get(p.Tables.Reserve(context.Background(), need))(p.T)
 	}
 	return nil
 }
@@ -558,11 +556,7 @@ func TestFoundOnTheChain(t *testing.T) {
 // TestCommitsThatFailAreTold: a request whose every commit fails reports that to the meter and to
 // the log, and a request that another process overtakes does not.
 func TestCommitsThatFailAreTold(t *testing.T) {
-	fails := script{}
-	for n := range 20 {
-		fails[fmt.Sprint("Commit#", n+1)] = func(*process) error { return porttest.ErrBroken }
-	}
-	for told, s := range map[bool]script{true: fails, false: {"Commit#1": overtake}} {
+	for told, s := range map[bool]script{true: down("Commit"), false: {"Commit#1": overtake}} {
 		p := newProcess(t, s)
 		err := p.ask("k").err
 		if errors.Is(err, dispatch.ErrCommit) != told || errors.Is(err, dispatch.ErrInProgress) != told ||

@@ -188,7 +188,7 @@ func (p *process) Nodes(context.Context) (chain.Nodes, error) {
 		return nil, err
 	}
 	if p.bad.alone {
-		return chain.Nodes{mute{p}, p.bad, mute{p}}, nil
+		return chain.Nodes{mute{p, chain.ErrRejected}, p.bad, mute{p, chain.ErrRejected}}, nil
 	}
 	if p.bad != (badNode{}) {
 		return chain.Nodes{p, p.bad, p}, nil

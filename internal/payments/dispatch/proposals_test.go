@@ -132,8 +132,7 @@ func (d *desk) is(what, status string) proposal.Proposal {
 
 // compared stores that a run has compared the wallets of these tables.
 func (d *desk) compared() {
-	known, err := d.Tables.Compared(context.Background(), porttest.Rail.Coin())
-	d.Must(err)
+	known := must.Get(d.Tables.Compared(context.Background(), porttest.Rail.Coin()))(d.process.T)
 	d.Must(d.Tables.SetCompared(context.Background(), porttest.Rail.Coin(),
 		store.Comparison{Ran: d.Now(), Since: d.Now(), Abreast: d.Now(), Revision: known.Revision}))
 }

@@ -49,8 +49,7 @@ func railsOf(p *process, chains ...uint64) railed {
 
 // ask sends asked, changed, by the rails.
 func (r railed) ask(key string, changes ...func(*payment.Request)) answer {
-	q := askedAs(key, changes...)
-	result, err := r.Send(r.p.T.Context(), q)
+	result, err := r.Send(r.p.T.Context(), askedAs(key, changes...))
 	return answer{Result: result, err: err, p: r.p}
 }
 
@@ -95,17 +94,10 @@ func TestOneKeyTwoRails(t *testing.T) {
 	rails.ask("k").is("a repetition", nil)
 }
 
-// A silent node answers nothing.
-type silent struct{ *process }
-
-func (silent) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
-	return chain.Account{}, porttest.ErrBroken
-}
-
 // TestADeadRail names itself in its refusal.
 func TestADeadRail(t *testing.T) {
 	p := newProcess(t, script{})
-	rails, nodes := railsOf(p), chain.Nodes{silent{p}}.Watch(p.Now, time.After)
+	rails, nodes := railsOf(p), chain.Nodes{mute{p, porttest.ErrBroken}}.Watch(p.Now, time.After)
 	for range 3 {
 		_, _ = nodes.Latest(t.Context(), token.Address{}, token.Address{})
 	}

@@ -202,8 +202,7 @@ func TestANonceIsNoLicence(t *testing.T) {
 // release is a run that uses up the first wallet's first nonce, and releases the payment that held it.
 func release(p *process) error {
 	p.Must(useUp(p))
-	tx, err := p.Tables.PendingTx(context.Background(), walletOf(first), 0)
-	p.Must(err)
+	tx := must.Get(p.Tables.PendingTx(context.Background(), walletOf(first), 0))(p.T)
 	return p.Tables.Release(context.Background(), p.stored().ID, tx)
 }
 

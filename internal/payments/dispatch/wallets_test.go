@@ -240,11 +240,14 @@ func (b badNode) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.M
 	return []chain.MinedTx{{From: token.Address{hashes[0][0]}, Nonce: uint64(hashes[0][31]), Signed: b.shown}}, nil
 }
 
-// A mute node gives no account.
-type mute struct{ chain.Node }
+// A mute node gives an error for an account.
+type mute struct {
+	chain.Node
+	err error
+}
 
-func (mute) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
-	return chain.Account{}, chain.ErrRejected
+func (m mute) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
+	return chain.Account{}, m.err
 }
 
 // TestOneNodeCountsMore: its word alone neither stops a new stack, nor a process that starts, nor raises a ceiling, nor

@@ -50,9 +50,7 @@ func in(t *testing.T, s payment.State) payment.Payment {
 	case s == payment.Proposed || s.UsedUp():
 		p.State = s
 	case s != payment.Prepared:
-		if p, err = p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now); err != nil {
-			t.Fatal(err)
-		}
+		p = must.Get(p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now))(t)
 	}
 	switch s {
 	case payment.Confirmed:

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/recovery"
@@ -24,6 +23,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
@@ -33,7 +33,7 @@ var coin = token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 
 
 // world is a chain with two funded wallets, empty tables, and a recovery whose waits make blocks.
 func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments,
-	r *recovery.Recovery, mine func()) {
+	r *recovery.Recovery, mine func(blocks int)) {
 	c, tables, keys = fakechain.New(1, coin.Contract, 1, 3), memory.NewPayments(), &fakechain.Keys{}
 	for n := range 2 {
 		keys.Add(fakechain.Wallet(n))
@@ -41,11 +41,13 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 	}
 	must.OK(t, tables.SetSettings(t.Context(), settings.Default(settings.Rail{ChainID: 1, Token: coin, Network: "test"})))
 	var turn sync.Mutex // the chain is for one caller at a time
-	mine = func() {
+	mine = func(blocks int) {
 		turn.Lock()
 		defer turn.Unlock()
-		c.Mine(c.Nodes[0])
-		c.Each((*fakechain.Node).Follow)
+		for range blocks {
+			c.Mine(c.Nodes[0])
+			c.Each((*fakechain.Node).Follow)
+		}
 	}
 	around := func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
 		turn.Lock()
@@ -61,27 +63,20 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 	}
 	settler := sync.OnceValue(func() *settlement.Settler {
 		return settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: r.Nodes, Now: time.Now,
-			Events: unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
+			Events: porttest.Unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
 	})
 	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
 		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler().Round(ctx, "recover", true)) },
-		Wait: func(context.Context, time.Duration) { mine() }, Say: func(string, ...any) {}}
+		Wait: func(context.Context, time.Duration) { mine(1) }, Say: func(string, ...any) {}}
 	return c, keys, tables, r, mine
 }
-
-// unheard are the events of merchants without endpoints.
-type unheard struct{}
-
-func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
-func (unheard) Publish(context.Context, webhook.Event) error               { return nil }
 
 // TestFund: the base fee rises above the no-ops' caps, and the wallets can pay for these alone. The recovery says how
 // much the next attempt lacks beside them, and goes on once that is there.
 func TestFund(t *testing.T) {
 	const has = 12_000_000 // more than two no-ops take at a cap of 210
 	c, _, _, r, mine := world(t, has)
-	mine()
-	mine()
+	mine(2)
 	said := map[token.Address]string{}
 	r.Say = func(format string, args ...any) {
 		if address, ok := args[len(args)-1].(token.Address); ok && strings.HasPrefix(format, "waiting for") {
@@ -96,7 +91,7 @@ func TestFund(t *testing.T) {
 		case 3: // or it would wait for ever
 			c.BaseFee = token.Units(100)
 		}
-		mine()
+		mine(1)
 	}
 	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
 	want := token.Units((210+1000)*chain.GasLimit(chain.NoopGas) - has).Tokens(18)
@@ -111,8 +106,7 @@ func TestFundOfDearNoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _, r, mine := world(t, 12_000_000) // as TestFund
 		c.BaseFee = token.Units(800)
-		mine()
-		mine()
+		mine(2)
 		asked, lied := 0, true
 		r.Say = func(format string, _ ...any) {
 			if strings.HasPrefix(format, "waiting for") && !lied {
@@ -122,7 +116,7 @@ func TestFundOfDearNoops(t *testing.T) {
 		r.Wait = func(_ context.Context, d time.Duration) {
 			c.BaseFee, lied = token.Units(100), false
 			time.Sleep(d)
-			mine()
+			mine(1)
 		}
 		must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
 		if asked > 0 {
@@ -190,13 +184,9 @@ func second(t *testing.T, r *recovery.Recovery, is forgetful) {
 // TestOneNodeHidesBlocks: a node calls an old block final, with the newest one's count. The others' blocks are read.
 func TestOneNodeHidesBlocks(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
-	for range 4 {
-		mine()
-	}
+	mine(4)
 	lost, _ := lose(t, c, keys)
-	for range 4 {
-		mine()
-	}
+	mine(4)
 	second(t, r, forgetful{final: 1, counts: func(head uint64) uint64 { return head }})
 	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
 	must.Get(tables.Payment(t.Context(), lost))(t)
@@ -211,7 +201,7 @@ func TestNodeThatCallsNothingFinal(t *testing.T) {
 		lose(t, c, keys)
 		for n := range uint64(3) {
 			c.Steal(fakechain.Wallet(0), n+1, token.Units(2))
-			mine()
+			mine(1)
 		}
 		second(t, r, is)
 		ctx, stop := context.WithCancel(t.Context())
@@ -226,16 +216,14 @@ func TestNodeThatCallsNothingFinal(t *testing.T) {
 func TestOneNodeLags(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	lost, _ := lose(t, c, keys)
-	for range 6 {
-		mine()
-	}
+	mine(6)
 	second(t, r, forgetful{lags: 3})
 	waited := 0
 	r.Say = func(format string, args ...any) {
 		if strings.Contains(fmt.Sprintf(format, args...), "lacks block") {
 			if waited++; waited == 3 { // it catches up
-				nodes := must.Get(r.Nodes.Nodes(t.Context()))(t)
-				r.Nodes.(chain.Nodes)[1] = nodes[1].(forgetful).Node
+				nodes := r.Nodes.(chain.Nodes)
+				nodes[1] = nodes[1].(forgetful).Node
 			}
 		}
 	}
@@ -255,7 +243,7 @@ func TestLostBeyondTheWindow(t *testing.T) {
 	r.Settle = func(ctx context.Context) error {
 		if p, _ := tables.Payment(ctx, lost); p.State == payment.Confirmed {
 			c.Steal(fakechain.Wallet(0), c.MostMined(fakechain.Wallet(0)), token.Units(2))
-			mine()
+			mine(1)
 		}
 		return settle(ctx)
 	}
@@ -272,9 +260,7 @@ func TestNodesWithoutOldStates(t *testing.T) {
 			c, keys, tables, r, mine := world(t, 1e12)
 			id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
 			lost, _ := lose(t, c, keys)
-			for range 4 {
-				mine()
-			}
+			mine(4)
 			must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 2,
 				Reservations: map[payment.ID]wallet.Reservation{lost: {At: time.Now()}}}, coin.Contract))
 			is.lacks = errors.New("lacks the history to tell")
@@ -283,7 +269,7 @@ func TestNodesWithoutOldStates(t *testing.T) {
 			defer stop()
 			r.Wait = func(context.Context, time.Duration) {
 				time.Sleep(time.Minute)
-				mine()
+				mine(1)
 			}
 			_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
 			if _, gone := tables.PendingTx(t.Context(), id, 0); (err == nil) != (name == "final") || (gone != nil) != (name == "final") {
@@ -298,9 +284,7 @@ func TestNodesWithoutOldStates(t *testing.T) {
 func TestRecoverAKeyOfAnotherRail(t *testing.T) {
 	c, keys, tables, r, mine := world(t, 1e12)
 	lost, tx := lose(t, c, keys)
-	for range 4 {
-		mine()
-	}
+	mine(4)
 	tx.ChainID = 2
 	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
 	prepared := payment.New(lost, q, coin, "other", time.Now()).AssignedTo(fakechain.Wallet(0), tx)
@@ -321,9 +305,7 @@ func TestRecover(t *testing.T) {
 
 	lost, _ := lose(t, c, keys)
 	c.Steal(ids[0].Address, 1, token.Units(2)) // somebody else's transfer, without an id
-	for range 4 {
-		mine()
-	}
+	mine(4)
 
 	marked := token.Coin{ChainID: 1} // it had nodes and no rail
 	must.OK(t, tables.SetCompared(t.Context(), marked, store.Comparison{Ran: time.Now()}))
@@ -437,9 +419,7 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	if is == "mined" {
 		c.MineExactly(newest.Raw)
 	}
-	for range 4 {
-		mine()
-	}
+	mine(4)
 	if is == "in a pool" {
 		c.Nodes[0].Send(t.Context(), newest.Raw)
 	}
@@ -448,7 +428,7 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	defer stop()
 	r.Wait = func(_ context.Context, d time.Duration) {
 		time.Sleep(d)
-		mine()
+		mine(1)
 	}
 	torn := 0
 	r.Say = func(format string, _ ...any) {
@@ -537,14 +517,8 @@ func TestRecoverProposals(t *testing.T) {
 			if name == "cancelled meanwhile" {
 				r.Store = cancelling{tables}
 			}
-			signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
-			data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), held.Payment.ID.Memo()...)
-			tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000,
-				Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
-			c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
-			for range 4 {
-				mine()
-			}
+			lose(t, c, keys)
+			mine(4)
 			ids := must.Get(r.Hold(t.Context()))(t)
 			got, err := r.Run(t.Context(), ids)
 			if name == "cancelled meanwhile" && errors.Is(err, store.ErrChanged) {

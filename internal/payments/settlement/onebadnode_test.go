@@ -318,24 +318,19 @@ func TestBytesThatNoPoolHas(t *testing.T) {
 // TestOneNodeHidesARefusal: if two nodes of three, or both of two, refuse the bytes, another attempt is made.
 func TestOneNodeHidesARefusal(t *testing.T) {
 	for _, refusal := range []chain.Class{chain.GasTooLow, chain.FeeTooLow, chain.Replacement, chain.Full} {
-		for _, says := range []chain.Class{refusal, chain.Ambiguous, chain.Accepted} {
+		for _, c := range []struct {
+			says            chain.Class // one node
+			nodes, attempts int
+		}{{refusal, 3, 2}, {chain.Ambiguous, 3, 2}, {chain.Accepted, 3, 2}, {chain.Accepted, 2, 1}} {
 			w := newWorld(t, nil)
 			w.reply, w.gas = refusal, 50
 			p := w.commit("a", time.Hour)
-			w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: says} }})
+			w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: c.says} }})
+			w.settler.Nodes = w.settler.Nodes.(chain.Nodes)[:c.nodes]
 			_, _ = w.round()
-			if got := len(w.stored(p).Attempts); got != 2 {
-				t.Errorf("two nodes say %s, one %s: %d attempts", refusal, says, got)
+			if got := len(w.stored(p).Attempts); got != c.attempts {
+				t.Errorf("one of %d nodes says %s, the others %s: %d attempts", c.nodes, c.says, refusal, got)
 			}
-		}
-		w := newWorld(t, nil)
-		w.reply, w.gas = refusal, 50
-		p := w.commit("a", time.Hour)
-		w.three(bad{send: func([]byte) chain.Reply { return chain.Reply{Class: chain.Accepted} }})
-		w.settler.Nodes = w.settler.Nodes.(chain.Nodes)[:2]
-		_, _ = w.round()
-		if got := len(w.stored(p).Attempts); got != 1 {
-			t.Errorf("one of two nodes says %s, the other holds it: %d attempts", refusal, got)
 		}
 	}
 }

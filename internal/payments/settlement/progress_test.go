@@ -42,7 +42,6 @@ func first(w *world) payment.Payment {
 
 // TestProgress: the progress of a payment after a round, and after a change and another round.
 func TestProgress(t *testing.T) {
-	nothing := func(*world) {}
 	mined := func(w *world) { paying(w); w.final = 4 }
 	stuck := func(w *world) { w.commit("a", 4*minute); w.pooled, w.price = 1, 21 }
 	cancelled := func(w *world) { p := w.commit("a", minute); w.retried(p, p.Cancel); w.final = 4 }
@@ -53,10 +52,10 @@ func TestProgress(t *testing.T) {
 	}{
 		{"no node has it, and then one has", func(w *world) { w.commit("a", 0) }, func(w *world) { w.pooled = 1 },
 			[2]payment.Progress{"committed", "sent"}},
-		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, nothing,
+		{"one of two nodes has it", func(w *world) { w.commit("a", minute); w.second().pooled = 1 }, untouched,
 			[2]payment.Progress{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]payment.Progress{"mined", "none"}},
-		{"no node has a receipt", func(w *world) { mined(w); clear(w.receipts) }, nothing, [2]payment.Progress{"mined", "mined"}},
+		{"no node has a receipt", func(w *world) { mined(w); clear(w.receipts) }, untouched, [2]payment.Progress{"mined", "mined"}},
 		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 },
 			func(w *world) { w.peer.mined = 1 }, [2]payment.Progress{"sent", "mined"}},
 		{"it is taken back", mined, func(w *world) { w.mined, w.pooled = 0, 1 }, [2]payment.Progress{"mined", "sent"}},
@@ -71,7 +70,7 @@ func TestProgress(t *testing.T) {
 		{"its no-op is mined", func(w *world) {
 			cancelled(w)
 			w.mine(chain.Receipt{Tx: first(w).LastAttempt().Hash})
-		}, nothing, [2]payment.Progress{"sent", "sent"}},
+		}, untouched, [2]payment.Progress{"sent", "sent"}},
 		{"it is mined itself, beside a no-op, and taken back", func(w *world) {
 			cancelled(w)
 			w.paid(first(w), first(w).TxHash)
@@ -81,7 +80,7 @@ func TestProgress(t *testing.T) {
 			cancelled(w)
 			w.paid(first(w), first(w).TxHash)
 			clear(w.second().receipts)
-		}, nothing, [2]payment.Progress{"sent", "sent"}},
+		}, untouched, [2]payment.Progress{"sent", "sent"}},
 		{"the market asks too much", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) },
 			func(w *world) { w.price = 20 }, [2]payment.Progress{"waiting_for_fees", "sent"}},
 		{"the wallet lacks gas for the market", func(w *world) {
@@ -94,7 +93,7 @@ func TestProgress(t *testing.T) {
 			w.commit("a", minute)
 			w.reply = chain.Funds
 			w.Must(w.Tables.Pause(w.T.Context(), id, "by hand"))
-		}, nothing, [2]payment.Progress{"waiting_for_funds", "waiting_for_funds"}},
+		}, untouched, [2]payment.Progress{"waiting_for_funds", "waiting_for_funds"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{})
@@ -215,7 +214,6 @@ func TestCancelledIsNotMined(t *testing.T) {
 // mined in block 5, 2 is not, and block 4 is final. It happens before the third round. TestMinedIsRemembered shows that
 // what is remembered ends nothing.
 func TestMinedIsNotReadAgain(t *testing.T) {
-	nothing := func(*world) {}
 	broken := func(call string) func(*world) {
 		return func(w *world) {
 			w.Script[fmt.Sprint(call, "#", w.Times[call]+1)] = func(*world) error { return porttest.ErrBroken }
@@ -226,21 +224,21 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		before, happens func(*world)
 		want            []string
 	}{
-		{"the final block moves", nothing, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
-		{"another run has claimed it since", nothing, func(w *world) {
+		{"the final block moves", untouched, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
+		{"another run has claimed it since", untouched, func(w *world) {
 			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now(), nil)
 		}, []string{"0", "2", "0", "2"}},
-		{"a re-organisation", nothing, func(w *world) { w.mined = 1 }, []string{"0", "2", "2", "0", "1"}},
+		{"a re-organisation", untouched, func(w *world) { w.mined = 1 }, []string{"0", "2", "2", "0", "1"}},
 		{"an item is damaged since", func(w *world) { w.mined = 3 }, func(w *world) {
 			w.mined = 2
 			w.Tables.SpoilPendingTx(id, 0)
 		}, []string{"0", "3", "3", "0", "0"}},
-		{"the nodes are in doubt", nothing, broken("BlockHashes"), []string{"0", "2", "2", "0", "0"}},
-		{"what is known could not be stored", broken("SetCompared"), nothing, []string{"0", "0", "2", "2"}},
+		{"the nodes are in doubt", untouched, broken("BlockHashes"), []string{"0", "2", "2", "0", "0"}},
+		{"what is known could not be stored", broken("SetCompared"), untouched, []string{"0", "0", "2", "2"}},
 		{"a mined nonce is still reserved", func(w *world) {
 			w.unreleased(w.reserve("d", 0), 0)
 			w.mined = 4
-		}, nothing, []string{"0", "0", "0", "0"}},
+		}, untouched, []string{"0", "0", "0", "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{"Wallets#3": func(w *world) error { test.happens(w); return nil }})

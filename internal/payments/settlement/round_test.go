@@ -32,6 +32,12 @@ const (
 // stranger is a transaction that is not ours, and nothing a no-op of ours.
 var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
 
+// The states from which several tests start.
+func untouched(*world) {}
+func sent(w *world)    { w.commit("a", minute); w.pooled = 1 }
+func used(w *world)    { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
+func ahead(w *world)   { w.mined = 2 }
+
 func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
@@ -59,13 +65,9 @@ func situations() []situation {
 	calm := func(name string, before func(*world), want report) situation {
 		return situation{name, before, nil, want, nil}
 	}
-	nothingMade := func(*world) {}
 	reserved := func(w *world) { w.reserve("a", held) }
-	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
 	stuck := func(w *world) { w.commit("a", over); w.pooled, w.price = 1, 21 }
 	unfilled := func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled, w.price = 1, 21 }
-	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
-	ahead := func(w *world) { w.mined = 2 }
 	noops := func(by chain.Hash, reach uint64) func(*world) {
 		return func(w *world) {
 			w.mined, w.atNonce = 2, by
@@ -73,7 +75,6 @@ func situations() []situation {
 		}
 	}
 	discarded := func(w *world) { w.Must(w.Tables.Discard(ctx, w.reserve("a", held))) }
-	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 	usedUp := func(w *world) {
 		p := w.reserve("a", 0)
 		tx := w.noop(0, minute)
@@ -88,11 +89,8 @@ func situations() []situation {
 	unruled := func(before func(*world)) func(*world) {
 		return func(w *world) { before(w); w.Tables.SpoilSettings(porttest.Rail.Coin(), settings.ErrDamaged) }
 	}
-	made := func(w *world) payment.Payment {
-		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
-	}
 	confirm := func(w *world) {
-		p := must.Get(made(w).Confirm(w.receipts[made(w).TxHash], w.Now()))(w.T)
+		p := must.Get(first(w).Confirm(w.receipts[first(w).TxHash], w.Now()))(w.T)
 		w.Must(w.Tables.Finish(ctx, p))
 	}
 	settled := func(w *world) {
@@ -102,7 +100,7 @@ func situations() []situation {
 	}
 
 	return []situation{
-		calm("nothing to do", nothingMade, report{}),
+		calm("nothing to do", untouched, report{}),
 
 		calm("a fresh reservation", func(w *world) { w.reserve("a", settlement.ReservationAge-1) }, busy),
 		calm("an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, committed),
@@ -145,7 +143,7 @@ func situations() []situation {
 			report{Busy: true, Resent: 1, Paused: 1, Pending: 2, Oldest: minute}),
 		{"and a person has paused it meanwhile", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
 			again("Repause#1", store.ErrChanged), report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
-		{"more transactions than one round sends", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"more transactions than one round sends", untouched, script{"Wallets#1": func(w *world) error {
 			w.Must(w.Tables.RaiseCeiling(ctx, id, 70))
 			for n := range 66 {
 				w.commit(fmt.Sprint(n), minute)
@@ -158,7 +156,7 @@ func situations() []situation {
 			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}),
 		calm("a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 },
 			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}),
-		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"and it has had every attempt that is stored", untouched, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", over)
 			for n := 1; n < store.MaxAttempts; n++ {
 				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.Now().Add(-over)})
@@ -168,13 +166,13 @@ func situations() []situation {
 			return nil
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
 		calm("and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, waiting),
-		{"two that wait too long, and ether to bump one", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"two that wait too long, and ether to bump one", untouched, script{"Wallets#1": func(w *world) error {
 			w.commit("a", over)
 			w.commit("b", over)
 			w.pooled, w.price = 2, 21
 			return w.Tables.Reconcile(ctx, w.record(), funds.Balance, token.Units(30), nil, nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
-		{"a bump that the gas of the last attempt makes too dear", nothingMade,
+		{"a bump that the gas of the last attempt makes too dear", untouched,
 			script{"Wallets#1": func(w *world) error {
 				p := w.commit("a", 2*over)
 				tx := p.Tx
@@ -184,7 +182,7 @@ func situations() []situation {
 				w.pooled, w.price, w.has.Gas = 1, 21, token.Units(50*21+100)
 				return nil
 			}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
-		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"a bump of a no-op that its L1 fee makes too dear", untouched, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
 			w.l1, w.has.Gas = 30_000, token.Units(21_000*21+100_000)
 			return nil
@@ -192,7 +190,7 @@ func situations() []situation {
 		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
 		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
-			stored := made(w)
+			stored := first(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.Tables.AddAttempt(ctx, stored)
 		}}, waiting, nil},
@@ -201,7 +199,7 @@ func situations() []situation {
 			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
 		}, waiting),
 
-		calm("a payment that was made", paid, report{Confirmed: 1, ToFinal: aMinute}),
+		calm("a payment that was made", paying, report{Confirmed: 1, ToFinal: aMinute}),
 		calm("a payment that reverted", func(w *world) { w.mine(chain.Receipt{Tx: w.commit("a", minute).TxHash}) },
 			report{Failed: 1, ToFinal: aMinute}),
 		calm("a no-op that was mined",
@@ -210,14 +208,14 @@ func situations() []situation {
 		{"a no-op at a nonce that is reserved after the wallet was read",
 			func(w *world) { w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) },
 			script{"Wallet#2": func(w *world) error { w.reserve("a", 0); return nil }}, pending, nil},
-		calm("what a payment cost", func(w *world) { paid(w); cost(w, 7) },
+		calm("what a payment cost", func(w *world) { paying(w); cost(w, 7) },
 			report{Confirmed: 1, ToFinal: aMinute, Spent: []settlement.Spent{{Wallet: payer, Fee: token.Units(7)}}}),
 		calm("what a no-op cost", func(w *world) { usedUp(w); cost(w, 5) },
 			report{Spent: []settlement.Spent{{Wallet: payer, Noop: true, Fee: token.Units(5)}}}),
-		calm("a block that is not final", func(w *world) { paid(w); w.final = 4 }, pending),
+		calm("a block that is not final", func(w *world) { paying(w); w.final = 4 }, pending),
 		calm("a payment while one of two nodes is down",
-			func(w *world) { paid(w); w.second().down = porttest.ErrBroken }, undecided),
-		calm("a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 },
+			func(w *world) { paying(w); w.second().down = porttest.ErrBroken }, undecided),
+		calm("a payment whose block is final on one of two nodes", func(w *world) { paying(w); w.second().final = 4 },
 			pending),
 		calm("a nonce that was used while one of two nodes has another final block", func(w *world) {
 			used(w)
@@ -225,7 +223,7 @@ func situations() []situation {
 			w.second().fork = 4
 			w.peer.atNonce = stranger
 		}, undecided),
-		{"nodes that change to another chain within the round", paid,
+		{"nodes that change to another chain within the round", paying,
 			script{"Head#2": func(w *world) error { w.fork = 5; return nil }}, undecided, nil},
 		calm("nodes that know no final block", func(w *world) { sent(w); w.final = 0 }, pending),
 		calm("a chain that is behind the tables", func(w *world) {
@@ -233,11 +231,11 @@ func situations() []situation {
 			w.known(chain.Block{Number: 5, Hash: chain.Hash{5}})
 			w.fork = 5
 		}, report{Busy: true, Paused: 1, Resent: 1, Pending: 1, Oldest: minute}),
-		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
+		{"a payment that is unreadable at its end", paying, again("Payment#1", store.ErrUnreadable),
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
-		{"an end that another run stores", paid,
+		{"an end that another run stores", paying,
 			script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
-		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), pending, store.ErrChanged},
+		{"an end that no run stores", paying, again("Finish#1", store.ErrChanged), pending, store.ErrChanged},
 
 		calm("a nonce that was used by an attempt without a receipt",
 			func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, undecided),
@@ -262,7 +260,7 @@ func situations() []situation {
 		}, undecided),
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
-			p := made(w)
+			p := first(w)
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
 			return w.Tables.AddAttempt(ctx, p)
 		}}, undecided, nil},
@@ -292,7 +290,7 @@ func situations() []situation {
 		calm("an orphan without settings", unruled(discarded), report{Busy: true, Unruled: 1}),
 		calm("a stuck payment without settings", unruled(stuck),
 			report{Busy: true, Unruled: 1, Pending: 1, Oldest: over}),
-		calm("a payment that was made, without settings", unruled(paid),
+		calm("a payment that was made, without settings", unruled(paying),
 			report{Unruled: 1, Confirmed: 1, ToFinal: aMinute}),
 
 		calm("a wallet that another run claims", func(w *world) { sent(w); w.claim("other", 15*second) },
@@ -300,8 +298,8 @@ func situations() []situation {
 		calm("a claim that may be of a clock a little ahead", func(w *world) { sent(w); w.claim("other", 20*second) },
 			report{ClaimedElsewhere: true}),
 		calm("a claim of a wrong clock", func(w *world) { sent(w); w.claim("other", 20*second+1) }, pending),
-		{"a claim that may not have ended", paid, breaks("Claim#2"), goesOn, porttest.ErrBroken},
-		{"a claim that ended, and the wallet is not read again", paid, breaks("Wallet#2"), goesOn, porttest.ErrBroken},
+		{"a claim that may not have ended", paying, breaks("Claim#2"), goesOn, porttest.ErrBroken},
+		{"a claim that ended, and the wallet is not read again", paying, breaks("Wallet#2"), goesOn, porttest.ErrBroken},
 		calm("a paused wallet", func(w *world) { sent(w); w.Must(w.Tables.Pause(ctx, id, "by hand")) },
 			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}),
 	}
@@ -349,8 +347,6 @@ func TestReasonsStay(t *testing.T) {
 		return func(w *world) error { return w.Tables.Pause(context.Background(), id, reason) }
 	}
 	lost := func(*world) error { return store.ErrChanged }
-	ahead := func(w *world) { w.mined = 2 }
-	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	torn := func(w *world) { // the copy has the transaction of a payment, and not that the payment is signed
 		p, image := w.reserve("a", minute), w.Tables.Image()
 		tx := store.PendingTxOf(w.unreleased(p, minute))

@@ -31,12 +31,7 @@ import (
 // claim to end, and frees the wallets when its time is over.
 func TestRun(t *testing.T) {
 	const block, claim = 12 * second, 15 * second
-	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
-	mined := func(w *world) error {
-		p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
-		w.paid(p, p.TxHash)
-		return nil
-	}
+	mined := func(w *world) error { w.paid(first(w), first(w).TxHash); return nil }
 	taken := func(w *world) error { // by another run, despite any claim
 		return must.Err(w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now().Add(claim), nil))
 	}
@@ -163,7 +158,7 @@ func TestOutOfGas(t *testing.T) {
 func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 	for call, before := range map[string]func(*world){
 		"Commit#1": func(w *world) { w.reserve("a", 2*minute) },
-		"Finish#1": func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) },
+		"Finish#1": paying,
 		"Send#1":   func(w *world) { w.commit("a", minute) },
 	} {
 		for left, enough := range map[time.Duration]bool{5*second - 1: false, 5 * second: true} {
@@ -206,7 +201,6 @@ func TestSleep(t *testing.T) {
 // TestARunTellsThatItHasComparedEveryWallet since it began: new processes rely on it. The next
 // round retries a failed comparison.
 func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
-	none := func(*world) {}
 	for _, test := range []struct {
 		name   string
 		before func(*world)
@@ -215,16 +209,16 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		looks  int    // reads of accounts; 0: any number
 		final  uint64 // the stored block
 	}{
-		{"idle wallets", none, script{}, true, 2, 5},
+		{"idle wallets", untouched, script{}, true, 2, 5},
 		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {
 			return w.Tables.DeletePendingTx(context.Background(), id, 0)
 		}}, true, 3, 5},
-		{"a comparison that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
-		{"a comparison that no round gets", none, breaks("Account#1", "Account#3"), false, 3, 5},
+		{"a comparison that a node gives in the next round", untouched, breaks("Account#2"), true, 3, 5},
+		{"a comparison that no round gets", untouched, breaks("Account#1", "Account#3"), false, 3, 5},
 		{"another run claims a wallet all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false,
 			1, 5},
 		{"the chain is ahead of one", func(w *world) { w.mined = 7 }, script{}, false, 0, 5},
-		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
+		{"the write is lost", untouched, breaks("SetCompared#1"), false, 2, 0},
 	} {
 		w := newWorld(t, test.script)
 		w.open(wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64})

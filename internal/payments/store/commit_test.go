@@ -46,9 +46,8 @@ func TestCommit(t *testing.T) {
 // TestPendingTxOf: a payment's pending transaction has the newest bytes, at their own price and gas limit.
 func TestPendingTxOf(t *testing.T) {
 	p := must.Get(prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now))(t)
-	p, err := p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}},
-		chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}}, now.Add(time.Minute))
-	must.OK(t, err)
+	p = must.Get(p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}},
+		chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}}, now.Add(time.Minute)))(t)
 	tx := store.PendingTxOf(p)
 	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
 		tx.Amount != token.Units(9) || tx.Gas != token.Units(360) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {

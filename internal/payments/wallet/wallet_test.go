@@ -75,8 +75,7 @@ func TestPassing(t *testing.T) {
 }
 
 func TestSpendable(t *testing.T) {
-	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
-	must.OK(t, err)
+	most := must.Get(token.ParseAmount("99999999999999999999999999999999999999"))(t) // 38 nines
 	more := must.Get(most.Add(token.Units(1)))(t)
 	for in, want := range map[token.Amount]token.Amount{
 		{}: {}, token.Units(7): token.Units(7), most: most, more: most, token.MaxAmount(): most,

@@ -31,9 +31,8 @@ func Blocks(t testing.TB, root string) (all []Block) {
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md"} {
 		pages, _ := fs.Glob(os.DirFS(root), pattern) // its error is of the pattern alone
 		for _, page := range pages {
-			text := must.Get(os.ReadFile(root + "/" + page))(t)
-			for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
-				all = append(all, Block{Page: page, Text: m[1]})
+			for _, m := range fenced.FindAllSubmatch(must.Get(os.ReadFile(root+"/"+page))(t), -1) {
+				all = append(all, Block{Page: page, Text: string(m[1])})
 			}
 		}
 	}

@@ -64,8 +64,8 @@ func (a *Account) Remit(line string) (string, error) {
 	args := strings.Fields(line)
 	ctx := change.Recorded(a.Context(), args, change.Ask)
 	var out strings.Builder
-	parser, err := kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
-	must.OK(a, err)
+	in, to := kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil))
+	parser := must.Get(kong.New(&commands, in, to))(a)
 	parsed, err := parser.Parse(args)
 	if err == nil {
 		err = deployed.Advised(parsed.Run())

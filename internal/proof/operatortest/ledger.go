@@ -47,15 +47,14 @@ var (
 func NewLedger(t *testing.T) *Ledger {
 	t.Helper()
 	now := Nine
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
+	config := devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }}
+	c := must.Get(devnet.Start(t.Context(), config))(t)
 	l := &Ledger{T: t, Chain: c, Nonces: map[token.Address]uint64{}}
-	must.OK(l, err)
 	t.Cleanup(func() { must.OK(l, c.Close()) })
 	l.Node = must.Get(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()}))(l)
 	l.URLs = []string{c.URL()}
 	for _, w := range c.Wallets() {
-		key := must.Get(keyring.ParseKey(w.PrivateKey()))(l)
-		l.Keys = append(l.Keys, key)
+		l.Keys = append(l.Keys, must.Get(keyring.ParseKey(w.PrivateKey()))(l))
 	}
 	must.OK(l, c.Own("blacklist", token.Address{0xbb}))
 	l.Pay(0, Payee, 5, true)

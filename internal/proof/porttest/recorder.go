@@ -16,7 +16,9 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -120,9 +122,7 @@ func (r *Recorder[P]) Must(err error) {
 
 // Record returns a wallet as it is stored.
 func (r *Recorder[P]) Record(id wallet.ID) wallet.Wallet {
-	w, err := r.Tables.Wallet(context.Background(), id)
-	r.Must(err)
-	return w
+	return must.Get(r.Tables.Wallet(context.Background(), id))(r.T)
 }
 
 // Rail is the rail of both engines' tests.
@@ -131,10 +131,9 @@ var Rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{
 // Set changes the stored settings of Rail, or the default ones if those cannot be used.
 func (r *Recorder[P]) Set(change func(*settings.Settings)) {
 	r.T.Helper()
-	rules, err := r.Tables.Rules(context.Background())
-	rail := rules.Rail(Rail.Coin())
+	rail := must.Get(r.Tables.Rules(context.Background()))(r.T).Rail(Rail.Coin())
 	s := rail.Settings
-	if r.Must(err); rail.Unusable != nil {
+	if rail.Unusable != nil {
 		s = settings.Default(Rail)
 		s.Version = rail.Settings.Version
 	}
@@ -161,3 +160,10 @@ func (r *Recorder[P]) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.
 	r.Mu.Unlock()
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
+
+// Unheard starts no run at a hint, and publishes no event: no merchant has an endpoint.
+type Unheard struct{}
+
+func (Unheard) Hint(context.Context) error                                 { return nil }
+func (Unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
+func (Unheard) Publish(context.Context, webhook.Event) error               { return nil }

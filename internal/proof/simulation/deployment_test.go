@@ -15,13 +15,13 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
 	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
@@ -96,33 +96,22 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a},
 			Token: on.coin.Contract, State: wallet.Active, Key: wallet.InSecret})
 	}
-	d.pay = dispatch.New(config, dispatch.Parts{Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log,
+	d.pay = dispatch.New(config, dispatch.Parts{Store: store, Keys: on.keys, Nodes: nodes, Hints: porttest.Unheard{}, Log: log,
 		Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN})
-	d.settler = settlement.New(config, settlement.Parts{Store: store, Keys: on.keys, Nodes: nodes, Events: silent{}, Log: log, Now: now})
+	d.settler = settlement.New(config, settlement.Parts{Store: store, Keys: on.keys, Nodes: nodes,
+		Events: porttest.Unheard{}, Log: log, Now: now})
 	return d
 }
 
 func (d *deployment) send(o oracle.Order) payment.Payment {
 	d.t.Helper()
-	result := must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t)
-	return result.Payment
+	return must.Get(d.pay.Send(d.t.Context(), o.Request()))(d.t).Payment
 }
 
 func (d *deployment) round() settlement.Report {
 	d.t.Helper()
 	return must.Get(d.settler.Round(d.t.Context(), "run", true))(d.t)
 }
-
-type silent struct{}
-
-// Hint implements dispatch.Hinter.
-func (silent) Hint(context.Context) error { return nil }
-
-// Named implements settlement.Events.
-func (silent) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
-
-// Publish implements settlement.Events.
-func (silent) Publish(context.Context, webhook.Event) error { return nil }
 
 // calls records the calls of a port, in the order they began.
 type calls struct {
@@ -401,8 +390,8 @@ func TestConformance(t *testing.T) {
 		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
 		"a thief uses the nonce": {func(d *deployment) {
 			sent := d.send(order(0))
-			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}, Key: wallet.InSecret})
-			must.OK(d.t, err)
+			known := wallet.Registration{ID: wallet.ID{Address: sent.Wallet}, Key: wallet.InSecret}
+			signer := must.Get(d.keys.Signer(d.t.Context(), known))(d.t)
 			tx := sent.Tx
 			tx.Data = chain.TransferData(order(1).To, unit(5))
 			foreign := must.Get(signer.Sign(context.Background(), tx, sent.Nonce))(d.t)

@@ -62,16 +62,12 @@ func (p *payer) sign(n int, to token.Address, data []byte) chain.Signed {
 	return signed
 }
 
-func (p *payer) send(tx chain.Signed) chain.Hash {
-	p.t.Helper()
-	must.OK(p.t, p.client.Client().CallContext(p.t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(tx.Raw)))
-	return tx.Hash
-}
-
 // pay sends a transfer from wallet 0 and returns its hash.
 func (p *payer) pay(to token.Address, units uint64) chain.Hash {
 	p.t.Helper()
-	return p.send(p.signed(0, to, units))
+	tx := p.signed(0, to, units)
+	must.OK(p.t, p.client.Client().CallContext(p.t.Context(), nil, "eth_sendRawTransaction", hexutil.Bytes(tx.Raw)))
+	return tx.Hash
 }
 
 func (p *payer) mine() {

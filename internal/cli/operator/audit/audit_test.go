@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
+	"github.com/remit-payouts/remit/internal/sandbox/fault"
 )
 
 // audited is the answer of remit audit --json, as far as tests read it.
@@ -160,24 +159,18 @@ func TestAuditNeedsNodesThatAgree(t *testing.T) {
 	// A request whose answer takes two seconds is sent again: two may be served at once.
 	var logs atomic.Int64
 	var lies atomic.Bool
-	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, _ := io.ReadAll(r.Body)
-		answer, err := http.Post(l.Chain.URL(), "application/json", bytes.NewReader(asked))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = answer.Body.Close() }()
-		body, _ := io.ReadAll(answer.Body)
-		if bytes.Contains(asked, []byte("eth_getLogs")) {
+	node := &fault.Gateway{Node: l.Chain.URL()}
+	node.Habit.Store(&fault.Habit{One: func(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
+		a := ask(c)
+		if c.Method == "eth_getLogs" {
 			logs.Add(1)
 			if lies.Load() {
-				body = bytes.Replace(body, []byte(`0011"`), []byte(`0022"`), 1)
+				a.Result = bytes.Replace(a.Result, []byte(`0011"`), []byte(`0022"`), 1)
 			}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
-	}))
+		return a
+	}})
+	liar := httptest.NewServer(node)
 	defer liar.Close()
 	l.URLs = append(l.URLs, liar.URL)
 	if out, err := l.Run(nil, "audit"); err != nil || logs.Load() != 1 {

@@ -32,8 +32,7 @@ func TestSettings(t *testing.T) {
 	const file, set = "operator-payments", "settings set --yes "
 	stored := func() settings.Settings {
 		t.Helper()
-		rules := must.Get(dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context()))(t)
-		return rules.Rails[0].Settings
+		return must.Get(dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context()))(t).Rails[0].Settings
 	}
 	a.Play(nil)
 	if len(a.Published) > 0 {
@@ -53,9 +52,7 @@ func TestSettings(t *testing.T) {
 	a.Identified = func() { // another operator, after the command has read version 5
 		s := stored()
 		s.FeeCapGwei = 7
-		if err := dynamo.NewPayments(dynamotest.Client(t), file).SetSettings(t.Context(), s); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, dynamo.NewPayments(dynamotest.Client(t), file).SetSettings(t.Context(), s))
 	}
 	a.Steps([][3]string{
 		{"the second of two", set + "AmountMinimum=13",
@@ -182,9 +179,7 @@ func TestRestoredSettings(t *testing.T) {
 		limits, _ = settings.Payments.Set(limits, name, value)
 	}
 	tables := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
-	if err := tables.SetSettings(t.Context(), limits); err != nil { // not confirmed
-		t.Fatal(err)
-	}
+	must.OK(t, tables.SetSettings(t.Context(), limits)) // not confirmed
 	confirmed := func(want bool) {
 		t.Helper()
 		if rules, err := tables.Rules(t.Context()); err != nil || rules.Rails[0].Settings.Confirmed != want {

@@ -21,13 +21,13 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
-	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/operatortest"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
@@ -197,7 +197,7 @@ func onChain(t *testing.T, config devnet.Config, test func(*testing.T, *embedded
 			return func(context.Context) (keyring.Key, error) { return e.keys[a], nil }
 		})
 		block := func() error { mine <- struct{}{}; return <-mined }
-		settler := settlement.New(own, settlement.Parts{Store: e.tables, Keys: ring, Nodes: chain.Nodes{node}, Events: unheard{},
+		settler := settlement.New(own, settlement.Parts{Store: e.tables, Keys: ring, Nodes: chain.Nodes{node}, Events: porttest.Unheard{},
 			Log: slog.New(slog.DiscardHandler), Now: time.Now, Wait: func(_ context.Context, d time.Duration) {
 				if e.cut != nil {
 					e.cut()
@@ -295,12 +295,6 @@ func (e *embedded) want(why, line, pattern string) {
 		e.Errorf("%s: %s: %s\nwant %s", why, line, got, pattern)
 	}
 }
-
-// unheard publishes nothing, as settlement.Events: operators' transfers have no events.
-type unheard struct{}
-
-func (unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
-func (unheard) Publish(context.Context, webhook.Event) error               { return nil }
 
 // TestAllowanceIsForTheContractAlone: none is given unless each node has the contract's
 // code. An allowance is ended all the same.

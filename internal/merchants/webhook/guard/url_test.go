@@ -31,8 +31,7 @@ func table(t testing.TB, file string) map[string]string {
 		if heading, ok := strings.CutPrefix(line, "= "); ok {
 			answer = heading
 		} else if line != "" && !strings.HasPrefix(line, "# ") {
-			url := must.Get(strconv.Unquote(line))(t)
-			answers[url] = answer
+			answers[must.Get(strconv.Unquote(line))(t)] = answer
 		}
 	}
 	return answers
