@@ -164,6 +164,11 @@ func (r *Recorder[P]) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.
 // Unheard starts no run at a hint, and publishes no event: no merchant has an endpoint.
 type Unheard struct{}
 
-func (Unheard) Hint(context.Context) error                                 { return nil }
+// Hint starts nothing.
+func (Unheard) Hint(context.Context) error { return nil }
+
+// Named returns false.
 func (Unheard) Named(context.Context, webhook.Owner, string) (bool, error) { return false, nil }
-func (Unheard) Publish(context.Context, webhook.Event) error               { return nil }
+
+// Publish drops the event.
+func (Unheard) Publish(context.Context, webhook.Event) error { return nil }
