@@ -178,11 +178,14 @@ func (w World) take(s *state, step Step) bool {
 			s.Wallets[step.Wallet].Next = max(s.Wallets[step.Wallet].Next, step.Nonce+1)
 		}
 	case Resume: // of every wallet, or of the rail's
-		for v := uint8(0); v < w.Wallets && !w.Rails; v++ {
+		for v := uint8(0); v < w.Wallets; v++ {
+			if w.Rails && v != step.Wallet {
+				continue
+			}
 			s.Wallets[v].Suspect, s.Wallets[v].Paused = false, false
-		}
-		for n := range s.nonces[step.Wallet][:s.final[step.Wallet]] { // a no-op's write may be frozen until then
-			s.nonces[step.Wallet][n].Orphaned = true
+			for n := range s.nonces[v][:s.final[v]] { // a no-op's write may be frozen until then
+				s.nonces[v][n].Orphaned = true
+			}
 		}
 	}
 	return true

@@ -62,6 +62,7 @@ type knower struct {
 type resumed struct {
 	below  uint64 // its nonces
 	losses int    // of tables, before it was resumed
+	at     time.Time
 }
 
 // A signature is an attempt that the tables have ever had.
@@ -152,7 +153,8 @@ func (a *acceptor) onChain(actor string, at spot, any bool) (n model.Nonce) {
 	c := a.cluster.at(at.id.ChainID).Chain
 	n.Final = at.nonce < c.Account(at.id.Address, a.cluster.Depth).Nonce
 	before := a.resumed[at.id]
-	n.Orphaned = a.orphaned[knower{actor, "", at}] || at.nonce < before.below && before.losses == a.cluster.losses
+	n.Orphaned = a.orphaned[knower{actor, "", at}] || n.Final && at.nonce < before.below &&
+		before.losses == a.cluster.losses && !a.effect.Asked.After(before.at)
 	if at.nonce < c.Account(at.id.Address, 0).Nonce {
 		n.Mined = model.Foreign
 	}
@@ -529,7 +531,7 @@ func (a *acceptor) Repause(ctx context.Context, id wallet.ID, from, to string) e
 	}
 	err := a.take(ctx, model.Resume, "", spot{id: id}, "", 0, false, func() error { return a.Store.Repause(ctx, id, from, to) })
 	if w, _ := a.Store.Wallet(ctx, id); err == nil {
-		a.resumed[id] = resumed{w.NextNonce, a.cluster.losses}
+		a.resumed[id] = resumed{w.NextNonce, a.cluster.losses, time.Now()}
 	}
 	return err
 }

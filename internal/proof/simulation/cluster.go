@@ -541,6 +541,13 @@ func (n node) Account(ctx context.Context, of, contract token.Address, head chai
 	return account, err
 }
 
+// Receipts implements chain.Node.
+func (n node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	receipts, err := n.Node.Receipts(ctx, hashes)
+	n.oracle.Shown(n.Node.String(), receipts)
+	return receipts, err
+}
+
 // Send implements chain.Node. Its trace names the nonce and the fee cap.
 func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 	tx, _ := fakechain.Decode(raw)

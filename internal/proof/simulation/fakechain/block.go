@@ -135,7 +135,11 @@ func (c *Chain) extend(parent *block, txs []Tx) *block {
 		r, fee := c.execute(b, tx)
 		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, min(tx.Gas, c.gasOf(tx))
 		r.Fee = &fee
-		c.First[r.Tx], c.Failed[r.Tx] = cmp.Or(c.First[r.Tx], c.blocks), c.Failed[r.Tx] || !r.Succeeded
+		c.First[r.Tx] = cmp.Or(c.First[r.Tx], c.blocks)
+		c.failed[r.Tx] = c.failed[r.Tx] || !r.Succeeded
+		if r.Succeeded && c.failed[r.Tx] && c.Mended[r.Tx].IsZero() {
+			c.Mended[r.Tx] = b.at
+		}
 		b.receipts = append(b.receipts, r)
 		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
 	}

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
@@ -45,8 +46,9 @@ type Chain struct {
 
 	Lied bool // a node has given a receipt that is not true
 
-	First  map[chain.Hash]uint64 // when each transaction was first in a block of any branch, in blocks ever made
-	Failed map[chain.Hash]bool   // transactions that were reverted in a block of any branch
+	First map[chain.Hash]uint64 // when each transaction was first in a block of any branch, in blocks ever made
+	// Mended are the times at which transactions that were reverted on one branch first paid on another.
+	Mended map[chain.Hash]time.Time
 
 	// Mined, if set, sees every transaction that a block puts on the canonical branch.
 	Mined func(Tx)
@@ -58,6 +60,7 @@ type Chain struct {
 	funded    map[token.Address]token.Amount
 	copies    []Tx // every transaction that a node ever took
 	copied    map[chain.Hash]bool
+	failed    map[chain.Hash]bool // on any branch
 }
 
 // New returns a chain of a few empty blocks, seen by so many nodes.
@@ -66,7 +69,7 @@ func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 		Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
 		tip: &block{at: now(), accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
 		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{}, First: map[chain.Hash]uint64{},
-		Failed: map[chain.Hash]bool{}}
+		Mended: map[chain.Hash]time.Time{}, failed: map[chain.Hash]bool{}}
 	for range depth + 2 {
 		c.tip = c.extend(c.tip, nil)
 	}

@@ -294,13 +294,16 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		}
 		_, blocked := o.Chain.Blocked[p.Wallet]
 		var starved bool   // L1 data became dear; the tables may have forgotten the attempt, the chain has not
-		var seen, out bool // a reorg put received coins behind the payment, or made an earlier one that was reverted pay
+		var seen, out bool // a reorg put received coins behind the payment, or a reverted one before it paid then
 		o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
 			seen = seen || r.Tx == p.Onchain
 			starved = starved || r.Tx == p.Onchain && r.GasUsed == tx.Gas
 			in, _, _ := chain.ParseTransfer(tx.Data)
-			put := (seen || r.Block > receipt.Block) && in.To == p.Wallet || !seen && tx.From == p.Wallet && o.Chain.Failed[r.Tx]
-			out = out || r.Succeeded && put && o.Chain.First[r.Tx] < o.Chain.First[p.Onchain]
+			behind := r.Block > receipt.Block || r.Block == receipt.Block && seen
+			mended := o.Chain.Mended[r.Tx]
+			took := tx.From == p.Wallet && tx.Nonce < p.Nonce && !mended.IsZero() && !p.Attempts[0].At.After(mended)
+			first := o.Chain.First[r.Tx] < o.Chain.First[p.Onchain]
+			out = out || r.Succeeded && (behind && in.To == p.Wallet && first || took)
 		})
 		// A node may have vouched for a batch that its wallet has not approved.
 		passed := slices.ContainsFunc(o.Chain.Nodes, (*fakechain.Node).Lied) && o.Chain.Approved != nil &&

@@ -86,6 +86,7 @@ type Oracle struct {
 	barred     map[token.Address]time.Time    // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                       // one after the other
 	countings  map[counter]*counting
+	shown      map[chain.Hash][]string  // the nodes that have given a receipt
 	progressed map[token.Address]uint64 // the most nonces of a wallet that were stored as mined: a run may store them again
 	led        map[token.Address]uint64 // the most transactions of a wallet that a node has counted for a recovery
 	spendings  map[string]*spending     // by actor
@@ -142,7 +143,8 @@ func New(c Config) *Oracle {
 		events: map[string][]webhook.Event{}, noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{},
 		taken: map[nonce]bool{}, refusers: map[chain.Hash]map[string]bool{}, barred: map[token.Address]time.Time{},
 		proposed: map[payment.ID]time.Time{}, countings: map[counter]*counting{}, led: map[token.Address]uint64{},
-		forwarded: map[string]bool{}, progressed: map[token.Address]uint64{}, spendings: map[string]*spending{}}
+		forwarded: map[string]bool{}, progressed: map[token.Address]uint64{}, shown: map[chain.Hash][]string{},
+		spendings: map[string]*spending{}}
 	c.Chain.Mined = o.mined
 	return o
 }

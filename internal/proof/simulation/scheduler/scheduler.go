@@ -49,6 +49,7 @@ func ActorOf(ctx context.Context) string { return ctx.Value(actorKey{}).(*Actor)
 type Effect struct {
 	Actor   *Actor
 	Call    interpose.Call
+	Asked   time.Time
 	Applied bool // only the answer is missing
 	Lost    bool // its actor does not get its answer
 
@@ -133,7 +134,7 @@ func (s *Scheduler) Around(ctx context.Context, c interpose.Call, apply func(con
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := &Effect{Actor: a, Call: c, answer: make(chan error, 1), apply: func() { apply(context.WithoutCancel(ctx)) }}
+	e := &Effect{Asked: time.Now(), Actor: a, Call: c, answer: make(chan error, 1), apply: func() { apply(context.WithoutCancel(ctx)) }}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, e)
 	s.mu.Unlock()
