@@ -29,8 +29,7 @@ type Listen struct {
 	Body   bool   `help:"Print the whole body of every event."`
 }
 
-// Run receives webhooks, verifies them and prints them to out until ctx ends. It
-// then deletes the endpoint that it registered.
+// Run verifies and prints webhooks to out until ctx ends. It then deletes the endpoint that it registered.
 func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
 		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
@@ -138,8 +137,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(status)
 }
 
-// forward sends a webhook on with its headers, and returns the status of the answer: 502 if there is none, as after it
-// Remit delivers again.
+// forward sends a webhook on with its headers. It returns the answer's status, or 502 if there is none: Remit retries.
 func (r *receiver) forward(req *http.Request, body []byte) (status int, err error) {
 	on, err := http.NewRequestWithContext(req.Context(), http.MethodPost, r.to, bytes.NewReader(body))
 	if err != nil {
