@@ -104,13 +104,15 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
 	}
-	repeats := p.repeats()
+	repeats, unsure := p.repeats(), p.Propose && len(warnings) > 0 // of older proposals
 	for _, line := range append(repeats, warnings...) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	switch {
-	case p.DryRun, p.Yes && (p.Duplicates || len(repeats) == 0):
+	case p.DryRun, p.Yes && p.Duplicates, p.Yes && len(repeats) == 0 && !unsure:
 		return nil
+	case p.Yes && len(repeats) == 0:
+		return errors.New("nothing was proposed: older proposals may hold some rows; add --duplicates to propose all")
 	case p.Yes:
 		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, "+
 			"or name another --run", do[1], counted(len(repeats), "repeat"), do[0])
