@@ -58,7 +58,6 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(r.out, "Forwarding to %s; to verify there:\n\n  export WEBHOOK_SECRET='%s'\n", c.To, r.secret)
 	}
 	fmt.Fprintln(r.out)
-	ends := map[int]string{401: "takes this key: it was revoked, has expired", 404: "has this webhook: it was deleted"}
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -67,8 +66,10 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 			asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 			a, _ := api.Call(asked, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "") // or no answer
 			cancel()
-			if why := ends[a.Status]; why != "" {
-				err = fmt.Errorf("the stack no longer %s, or the stack was restarted; run remit listen again", why)
+			if a.Status == http.StatusUnauthorized && c.Key != "" {
+				err = errors.New("the stack now refuses this key (revoked or expired?); set REMIT_API_KEY to another")
+			} else if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
+				err = errors.New("the webhook is gone (deleted, or the stack was restarted); run remit listen again")
 			}
 		}
 	}
@@ -110,7 +111,7 @@ type receiver struct {
 	secret string // of the endpoint
 
 	mu   sync.Mutex
-	seen []string // ids of the newest 10,000 events, to find duplicates
+	seen []string // ids of the last 10,000 deliveries, to find duplicates
 }
 
 const bodyLimit = 1 << 20 // bytes of an event
