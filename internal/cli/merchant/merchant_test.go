@@ -85,7 +85,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListenForwards: a genuine webhook goes on with its signature, its answer goes back; one that is lost comes again.
+// TestListenForwards: a genuine webhook goes on with its signature, and its answer goes back. A webhook without an
+// answer comes again.
 func TestListenForwards(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	secret, got := make(chan string, 1), make(chan error, 10)
@@ -210,13 +211,13 @@ func TestWebhooksPage(t *testing.T) {
 	}
 }
 
-// TestPages runs the lines of docs/payments.md, which pay one recipient, then two at once, and propose, and of
+// TestPages runs the lines of docs/payments.md, which propose, pay one recipient, and pay two at once, and of
 // docs/keys.md, where a restricted key pays and does no more.
 func TestPages(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	pays := "curl -s " + onThePage + "/send-payment"
-	lines := guidetest.Read(t, root, "docs/payments.md", pays+" -H") + "echo\n" + guidetest.Read(t, root, "docs/payments.md", pays+"s")
-	lines += "echo\n" + guidetest.Read(t, root, "docs/payments.md", "OTHER=")
+	page := func(start string) string { return guidetest.Read(t, root, "docs/payments.md", start) + "echo\n" }
+	lines := page("OTHER=") + page(pays+" -H") + page(pays+"s") // a cancel can be refused just after a payment
 	printed := guidetest.Run(t, lines, onThePage, api.URL, "$KEY", api.Key) +
 		guidetest.Run(t, guidetest.Read(t, root, "docs/keys.md", "KEY="), onThePage, api.URL)
 	for _, want := range []string{`pending","amount":2500000,`, `pending","amount":2230500000,"wallet_address":null`,
