@@ -33,7 +33,8 @@ type wire struct {
 	hangs chan struct{} // nil: it does not
 }
 
-// steps are parts of a payment's requests: its transfer's trial, the broadcast, and the gas price, as of probes.
+// steps are parts of a payment's requests: the trial of its transfer, the broadcast, and the price of gas, which probes
+// ask too.
 var steps = [3]string{`"0xa9059cbb`, "eth_sendRawTransaction", "eth_maxPriorityFeePerGas"}
 
 const prices = 2

@@ -303,8 +303,8 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 	})
 }
 
-// agent is one of two on two machines, which want the same bills paid and name each otherwise. It calls its server of
-// remit mcp for each bill until it hears of a payment. A server is killed after some seconds.
+// agent is one of two on two machines, which want the same bills paid and name each bill in words of their own. It calls
+// its server of remit mcp for each bill until it hears of a payment. A server is killed after some seconds.
 func agent(t *testing.T, words, url, key, to string, draw *rand.Rand) {
 	server := language{dir: t.TempDir(), env: []string{"REMIT_URL=" + url, "REMIT_API_KEY=" + key}}
 	servers, paid, begin := 0, make([]bool, proposals()), time.Now()
@@ -440,7 +440,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// transfers counts the chains' by recipient, amount and token, once as wanted for two seconds or after two minutes.
+// transfers counts the transfers on the chains by recipient, amount and token, once they are as wanted for two seconds,
+// or after two minutes.
 func transfers(chains []*devnet.Chain, want map[string]int) (found map[string]int) {
 	for calm, end := 0, time.Now().Add(2*time.Minute); calm < 20; time.Sleep(100 * time.Millisecond) {
 		found = map[string]int{}

@@ -131,7 +131,8 @@ func TestWrongUse(t *testing.T) {
 	must.OK(t, p.Interrupt())
 }
 
-// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, the results have no text of Go, and a next run pays.
+// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, no text of Go is in the results, and the next run pays
+// the rest.
 func TestPayInterrupted(t *testing.T) {
 	_, m := local(t, "--block-time", "200ms")
 	list := filepath.Join(t.TempDir(), "list.csv")

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A command asks a driver for a call; none is sent before "open" has ended. Its arguments have each language's order.
+// A command asks a driver for a call; none is sent before "open" has ended.
+// Its arguments are in the same order in every language.
 type command struct {
 	ID      int               `json:"id"`
 	Call    string            `json:"call"`

@@ -86,7 +86,7 @@ var problems = []struct {
 	{proposal.ErrOwn, refusal(http.StatusForbidden, "own_proposal",
 		"The key that proposed, or one that it was rotated to or from, cannot approve. Use another key.")},
 	{proposal.ErrEnded, refusal(http.StatusConflict, "proposal_ended",
-		"The proposal has ended. Nothing was approved, and nothing will be paid under its key.")},
+		"The proposal has ended. Nothing will be paid under its key.")},
 	{proposal.ErrReleased, refusal(http.StatusConflict, "proposal_released",
 		"The proposal's payment is being made, or is made: watch it.")},
 	{proposal.ErrBeginning, problem{status: http.StatusConflict, code: "proposal_in_progress", retryAfter: 1,

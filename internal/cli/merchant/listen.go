@@ -29,8 +29,7 @@ type Listen struct {
 	Body   bool   `help:"Print the whole body of every event."`
 }
 
-// Run receives webhooks, verifies them and prints them to out until ctx ends. It
-// then deletes the endpoint that it registered.
+// Run verifies and prints webhooks to out until ctx ends. It then deletes the endpoint that it registered.
 func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
 		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
@@ -59,7 +58,6 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(r.out, "Forwarding to %s; to verify there:\n\n  export WEBHOOK_SECRET='%s'\n", c.To, r.secret)
 	}
 	fmt.Fprintln(r.out)
-	ends := map[int]string{401: "takes this key: it was revoked, has expired", 404: "has this webhook: it was deleted"}
 	for err == nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -68,8 +66,10 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 			asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 			a, _ := api.Call(asked, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "") // or no answer
 			cancel()
-			if why := ends[a.Status]; why != "" {
-				err = fmt.Errorf("the stack no longer %s, or the stack was restarted; run remit listen again", why)
+			if a.Status == http.StatusUnauthorized && c.Key != "" {
+				err = errors.New("the stack now refuses this key (revoked or expired?); set REMIT_API_KEY to another")
+			} else if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
+				err = errors.New("the webhook is gone (deleted, or the stack was restarted); run remit listen again")
 			}
 		}
 	}
@@ -111,7 +111,7 @@ type receiver struct {
 	secret string // of the endpoint
 
 	mu   sync.Mutex
-	seen []string // ids of the newest 10,000 events, to find duplicates
+	seen []string // ids of the last 10,000 deliveries, to find duplicates
 }
 
 const bodyLimit = 1 << 20 // bytes of an event
@@ -138,8 +138,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(status)
 }
 
-// forward sends a webhook on with its headers, and returns the status of the answer: 502 if there is none, as after it
-// Remit delivers again.
+// forward sends a webhook on with its headers. It returns the answer's status, or 502 if there is none: Remit retries.
 func (r *receiver) forward(req *http.Request, body []byte) (status int, err error) {
 	on, err := http.NewRequestWithContext(req.Context(), http.MethodPost, r.to, bytes.NewReader(body))
 	if err != nil {

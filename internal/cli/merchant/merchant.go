@@ -1,5 +1,4 @@
-// Package merchant has the commands of a merchant, who has an API key and a receiver of
-// webhooks. They know a stack only by its URL.
+// Package merchant has the commands of a merchant. They know a stack only by its URL.
 package merchant
 
 import (
@@ -51,8 +50,7 @@ func assetOf(all []remit.ListedAsset, name string) (found remit.ListedAsset, err
 	return found, err
 }
 
-// join gives the client the key of a new merchant, unless it has a key. It fails on a stack
-// where only operators make keys.
+// join gives the client the key of a new merchant, unless it has one. It fails where only operators make keys.
 func join(ctx context.Context, c *remit.Client, name string) error {
 	if c.Key != "" {
 		return nil

@@ -117,8 +117,7 @@ type payout struct {
 	shown   int        // columns of the line on the terminal
 }
 
-// Run reads the whole file, shows the payments, asks for consent, and pays. It keeps the
-// outcome of each row in FILE.results.csv.
+// Run reads the file, shows the payments, asks for consent, and pays. FILE.results.csv gets the outcome of each row.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	out = folding{out}
 	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
@@ -407,10 +406,7 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 // problems lists why rows were not paid, and several lines with the same reason as one.
 func (p *payout) problems(out io.Writer) {
 	problem := func(r *payRow) string {
-		if strings.HasPrefix(r.stage, "waiting") {
-			return r.stage
-		}
-		return r.problem
+		return cmp.Or(map[bool]string{true: r.stage}[strings.HasPrefix(r.stage, "waiting")], r.problem)
 	}
 	for i, r := range p.rows {
 		same := func(i int) bool { return p.rows[i].status == r.status && problem(p.rows[i]) == problem(r) }

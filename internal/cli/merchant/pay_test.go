@@ -123,6 +123,8 @@ func TestPayAssets(t *testing.T) {
 		{plain, "--run=June --wait", `the row is confirmed, 1 USDC`},
 		{write(t, "address,amount,currency,\n"+payee+",1,EURC,\n"), "--run=Other", `csv: ignored columns: \["currency"\]\n`},
 		{plain, "--run=Q --dry-run", `to pay +1 row, 1 USDC in all`},
+		{write(t, "address,\t\tamount\t\t\n"+payee+",\t\t1\t\t\n"), "--run=T --dry-run", `to pay +1 row, 1 USDC in all`},
+		{write(t, "address\tamount\n"+payee+"\t0.125\n"), "--run=T --dry-run", `to pay +1 row, 0.125 USDC in all`},
 		{plain, "--run=P --propose --asset=eurc", `awaiting_approval`},
 		{plain, "--run=P --propose --dry-run", `nothing was proposed: this run was begun with --batch, another asset`},
 	} {

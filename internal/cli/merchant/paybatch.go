@@ -22,9 +22,8 @@ import (
 // unused one, and two processes cannot both pay under one number. Their payments are taken out of the rows before the
 // next batch is planned. Nothing else is remembered.
 //
-// The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every
-// other row is paid under a key of its own. No process sends anything else before number 0 is
-// stored, and each process goes on in the stored mode.
+// The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every other row is paid under
+// a key of its own. No process sends anything else before number 0 is stored, and each goes on in the stored mode.
 
 // batchLimit is how many entries the API takes in a batch.
 const batchLimit = 100
@@ -215,10 +214,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 	stale := 0
 	for ctx.Err() == nil && (p.Batch || p.number == 0) {
 		var rows []*payRow
-		left, size := 0, 1
-		if p.Batch {
-			size = p.size
-		}
+		left, size := 0, map[bool]int{true: p.size, false: 1}[p.Batch]
 		for _, r := range p.rows {
 			if r.status != "" {
 				continue

@@ -142,9 +142,12 @@ func payFileOf(file []byte) (*payFile, error) {
 		return nil, errors.New("the file is not UTF-8; save it as CSV UTF-8")
 	}
 	header, _, _ := strings.Cut(string(file), "\n")
-	rarer := func(a, b rune) int { return strings.Count(header, string(a)) - strings.Count(header, string(b)) }
 	f := &payFile{Reader: csv.NewReader(bytes.NewReader(file)), column: map[string]int{}}
-	f.Comma = slices.MaxFunc([]rune(",;\t"), rarer)
+	if strings.Count(header, ";") > strings.Count(header, ",") {
+		f.Comma = ';'
+	} else if !strings.Contains(header, ",") { // tabs may align a list with commas
+		f.Comma = '\t'
+	}
 	f.commas = f.Comma != ','
 	names, err := f.Read()
 	if errors.Is(err, io.EOF) {
@@ -184,7 +187,8 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 func (f *payFile) read(row *payRow, fields []string) (err error) {
 	text := strings.TrimSpace(fields[f.column[f.amount]])
 	f.commas = f.commas || strings.Contains(text, ",")
-	if whole, part, dot := strings.Cut(text, "."); dot && len(part) == 3 && !strings.Contains(part, ".") {
+	whole, part, dot := strings.Cut(text, ".")
+	if dot && len(part) == 3 && !strings.Contains(part, ".") && !strings.HasPrefix(whole, "0") {
 		f.thousands = append(f.thousands, fmt.Sprintf("line %d: %s %q may be %s%s or %s.%s; write one of these",
 			row.line, f.amount, text, whole, part, whole, strings.TrimRight(part, "0")+"0")) // not three digits
 	}
@@ -208,8 +212,12 @@ func (f *payFile) read(row *payRow, fields []string) (err error) {
 	if f.amount == "amount" {
 		places := row.asset.Decimals
 		row.amount, err = token.ParseTokens(text, places)
-		if a, wrong := token.ParseTokens(strings.Replace(text, ",", ".", 1), places); err != nil && wrong == nil {
-			err = fmt.Errorf("may be %s or %s; write one of these", a.Tokens(places), strings.Replace(text, ",", "", 1))
+		whole, part, _ = strings.Cut(text, ",")
+		if a, wrong := token.ParseTokens(whole+"."+part, places); err != nil && wrong == nil {
+			err = fmt.Errorf("has a comma; write %s", a.Tokens(places))
+			if len(part) == 3 && len(whole) <= 3 && whole != "0" {
+				err = fmt.Errorf("may be %s or %s; write one of these", a.Tokens(places), whole+part)
+			}
 		}
 	} else {
 		row.amount, err = token.ParseAmount(text)

@@ -80,7 +80,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or amount, or not in the file, as:\n", counted(n, "row"))
+		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or amount, or removed:\n", counted(n, "row"))
 		for i, was := range p.lacking {
 			if i == 5 && !p.DryRun {
 				fmt.Fprintf(out, "    and %d more; --dry-run shows all\n", n-i)
@@ -104,13 +104,15 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
 	}
-	repeats := p.repeats()
+	repeats, unsure := p.repeats(), p.Propose && len(warnings) > 0 // of older proposals
 	for _, line := range append(repeats, warnings...) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	switch {
-	case p.DryRun, p.Yes && (p.Duplicates || len(repeats) == 0):
+	case p.DryRun, p.Yes && p.Duplicates, p.Yes && len(repeats) == 0 && !unsure:
 		return nil
+	case p.Yes && len(repeats) == 0:
+		return errors.New("nothing was proposed: older proposals may hold some rows; add --duplicates to propose all")
 	case p.Yes:
 		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, "+
 			"or name another --run", do[1], counted(len(repeats), "repeat"), do[0])
@@ -187,9 +189,9 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 			learn(was[6], "paid by an earlier run of this file")
 		}
 	}
-	page := url.Values{"limit": {"100"}}
-	unread := newest(p.api.ListRecipients(ctx, page), func(e remit.Recipient) { learn(e.Address, "in your address book") })
-	missed := newest(p.api.List(ctx, page), func(made remit.Payment) {
+	q := url.Values{"limit": {"100"}}
+	unread := newest(p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "in your address book") })
+	missed := newest(p.api.List(ctx, q), func(made remit.Payment) {
 		p.match(made)
 		for _, e := range append(made.Payments, remit.BatchEntry{To: made.To}) {
 			learn(e.To, "paid before")

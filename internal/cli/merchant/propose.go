@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -29,8 +30,8 @@ func (p *payout) propose(ctx context.Context) error {
 				return err
 			}
 			i := slices.IndexFunc(p.rows, func(r *payRow) bool {
-				asked := held.Request
-				return r.pays(asked.To, asked.Amount) && r.reference == asked.Reference && r.asset.Asset == asked.Asset
+				a := held.Request
+				return r.pays(a.To, a.Amount) && r.reference == a.Reference && strings.EqualFold(r.asset.Asset, a.Asset)
 			})
 			if i < 0 {
 				return errors.New("nothing was proposed: this run was begun with --batch, another asset, or a row " +
@@ -42,7 +43,9 @@ func (p *payout) propose(ctx context.Context) error {
 		for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first
 			if err != nil {
 				return err
-			} else if read++; read > 10_000 || made.CreatedAt.Before(since.Add(-time.Minute)) { // clocks differ
+			} else if made.CreatedAt.Before(since.Add(-time.Minute)) { // clocks differ
+				break
+			} else if read++; read > 10_000 {
 				break
 			}
 			if r := made.Request; !over(made) {
@@ -51,7 +54,7 @@ func (p *payout) propose(ctx context.Context) error {
 			}
 		}
 	}
-	more := map[bool][]string{true: {"earlier proposals than your newest 10,000 were not compared"}}[read > 10_000]
+	more := map[bool][]string{true: {"proposals older than your newest 10,000 may hold some of these"}}[read > 10_000]
 	if err := p.summary(ctx, p.out, more); err != nil || p.DryRun {
 		return err
 	}

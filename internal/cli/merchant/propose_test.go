@@ -1,8 +1,9 @@
 package merchant_test
 
 import (
-	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -71,16 +72,33 @@ func TestProposeAFile(t *testing.T) {
 		pays(t, api, write(t, header+rows), "--yes --propose --run=r", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
 			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --duplicates`)
 	}
-	endless := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
-		list := r.Method == http.MethodGet && r.URL.Path == "/proposals" && !r.URL.Query().Has("idempotency_key")
-		if list {
-			page := strings.Repeat(`,{"created_at":"2999-01-01T00:00:00Z"}`, 5000)
-			fmt.Fprintf(w, `{"data":[%s],"has_more":true,"next_cursor":"c"}`, page[1:])
-		}
-		return list
-	})
-	through := &remit.Client{URL: endless.URL, Key: api.Key}
-	pays(t, through, write(t, header+a+b), "--propose --dry-run --run=r", 0, `proposals than your newest 10,000`)
+	for _, row := range []struct {
+		newer  int // proposals since the run
+		flags  string
+		status int
+		want   string
+	}{
+		{10_001, "--dry-run", 0, `proposals older than your newest 10,000 may hold some of these\n$`},
+		{10_001, "--yes", 1, `nothing was proposed: older proposals may hold some rows; add --duplicates`},
+		{10_001, "--yes --duplicates", 0, `may hold some of these\nline 2: `},
+		{10_000, "--yes", 0, `at http://\S+\nline 2: `},
+	} {
+		many := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
+			if r.Method != http.MethodGet || r.URL.Path != "/proposals" {
+				return false
+			}
+			page := strings.Repeat(`{"status":"expired","created_at":"2999-01-01T00:00:00Z"},`, row.newer) + `{"created_at":"2000-01-01T00:00:00Z"}`
+			if answer := httptest.NewRecorder(); r.URL.Query().Has("idempotency_key") {
+				proxy.ServeHTTP(answer, r)
+				page = strings.ReplaceAll(answer.Body.String(), devAsset, strings.ToLower(devAsset)) // the same asset
+			} else {
+				page = `{"data":[` + page + `]}`
+			}
+			_, _ = io.WriteString(w, page)
+			return true
+		})
+		pays(t, &remit.Client{URL: many.URL, Key: api.Key}, write(t, header+a+b), "--propose --run=r "+row.flags, row.status, row.want)
+	}
 	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+\); another`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
 	second := &remit.Client{URL: api.URL, Key: made.APIKey}

@@ -70,7 +70,7 @@ func TestRailsOfKeptTables(t *testing.T) {
 			}
 		})
 	}
-	err := start(t, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
+	err := start(t, time.Minute, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
 	if err == nil || !strings.Contains(err.Error(), "start it as well") {
 		t.Errorf("without the tables' first rail: %v", err)
 	}
