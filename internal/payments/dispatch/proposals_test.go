@@ -48,7 +48,7 @@ func newDesk(t *testing.T, s script) *desk { return deskOf(newProcess(t, s)) }
 func deskOf(p *process) *desk {
 	d := &desk{process: p}
 	parts := p.d.Parts
-	parts.Store = eager{parts.Store}
+	parts.Store = eager{parts.Store, p.Tables}
 	rails := p.rails(parts, nil)
 	p.d = must.Get(rails.Of(p.T.Context(), token.Coin{}))(p.T)
 	p.d.Forget()
@@ -67,13 +67,16 @@ func deskOf(p *process) *desk {
 	return d
 }
 
-// An eager store names all proposals as due, and the one of asked after its end too, as an index that lags may.
-type eager struct{ dispatch.Store }
+// An eager store names all proposals as due, and the one of asked once it is closed too, as an index that lags may.
+type eager struct {
+	dispatch.Store
+	tables store.Proposals
+}
 
 func (e eager) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
 	due, err := e.Store.Due(ctx, now.AddDate(1, 0, 0), limit)
-	if id := proposal.Payment(name); !slices.ContainsFunc(due, func(d store.DueProposal) bool { return d.ID == id }) {
-		due = append(due, store.DueProposal{Merchant: asked.Merchant, Mode: asked.Mode, ID: id})
+	if p, _ := e.tables.Proposal(ctx, proposal.Payment(name)); p.Closed {
+		due = append(due, store.DueProposal{Merchant: asked.Merchant, Mode: asked.Mode, ID: p.Payment.ID})
 	}
 	return due, err
 }
