@@ -102,6 +102,12 @@ func (d *desk) propose(changes ...func(*proposal.Proposal, *payment.Request)) (m
 	return made, err
 }
 
+// Active implements dispatch.AddressBook: it has every recipient, and takes a second.
+func (d *desk) Active(context.Context, string, string, token.Address, time.Time) (bool, error) {
+	d.Pass(time.Second)
+	return true, nil
+}
+
 func anyAsset(token.Coin) bool { return true }
 
 func free(p *proposal.Proposal, _ *payment.Request) { p.Required = false }
@@ -518,6 +524,10 @@ func TestPropose(t *testing.T) {
 	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free)
 	fails("late", dispatch.ErrExpired, key, late, above, free)
 	fails("own wallet, late and above", dispatch.ErrOwnWallet, key, own, late, above, free)
+	d.d.Book = d
+	fails("late once the address book is read", dispatch.ErrExpired, key, func(_ *proposal.Proposal, r *payment.Request) {
+		r.Key.Book, r.NotAfter = true, d.Now()
+	})
 	fails("above, with approval", nil, key, above)
 	limited := func(units uint64) func(*payment.Request) {
 		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }
