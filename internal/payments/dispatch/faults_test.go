@@ -47,8 +47,9 @@ func replace(p *process) error {
 // overtake is a faster process: it commits the payment at its reserved nonce.
 func overtake(p *process) error {
 	stored := p.stored()
-	w := must.Get(p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now())))(p.T)
-	must.Get(store.Commit(context.Background(), p.Tables, p.Quiet(), stored, w.Reservations[stored.ID].Nonce, p.Now()))(p.T)
+	w, err := p.Tables.Reserve(context.Background(), store.NeedOf(stored, p.Now()))
+	p.Must(err)
+	p.Must(must.Err(store.Commit(context.Background(), p.Tables, p.Quiet(), stored, w.Reservations[stored.ID].Nonce, p.Now())))
 	return nil
 }
 
@@ -69,7 +70,7 @@ func crowded(p *process) error {
 func full(p *process) error {
 	for n := range 4 {
 		need := wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.Now()}
-		must.Get(p.Tables.Reserve(context.Background(), need))(p.T)
+		p.Must(must.Err(p.Tables.Reserve(context.Background(), need)))
 	}
 	return nil
 }

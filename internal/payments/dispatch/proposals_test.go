@@ -48,7 +48,7 @@ func newDesk(t *testing.T, s script) *desk { return deskOf(newProcess(t, s)) }
 func deskOf(p *process) *desk {
 	d := &desk{process: p}
 	parts := p.d.Parts
-	parts.Store = eager{parts.Store}
+	parts.Store = eager{parts.Store, p.Tables}
 	rails := p.rails(parts, nil)
 	p.d = must.Get(rails.Of(p.T.Context(), token.Coin{}))(p.T)
 	p.d.Forget()
@@ -67,13 +67,16 @@ func deskOf(p *process) *desk {
 	return d
 }
 
-// An eager store names all proposals as due, and the one of asked after its end too, as an index that lags may.
-type eager struct{ dispatch.Store }
+// An eager store names all proposals as due, and the one of asked once it is closed too, as an index that lags may.
+type eager struct {
+	dispatch.Store
+	tables store.Proposals
+}
 
 func (e eager) Due(ctx context.Context, now time.Time, limit int) ([]store.DueProposal, error) {
 	due, err := e.Store.Due(ctx, now.AddDate(1, 0, 0), limit)
-	if id := proposal.Payment(name); !slices.ContainsFunc(due, func(d store.DueProposal) bool { return d.ID == id }) {
-		due = append(due, store.DueProposal{Merchant: asked.Merchant, Mode: asked.Mode, ID: id})
+	if p, _ := e.tables.Proposal(ctx, proposal.Payment(name)); p.Closed {
+		due = append(due, store.DueProposal{Merchant: asked.Merchant, Mode: asked.Mode, ID: p.Payment.ID})
 	}
 	return due, err
 }
@@ -97,6 +100,12 @@ func (d *desk) propose(changes ...func(*proposal.Proposal, *payment.Request)) (m
 	}
 	made, d.replayed, err = d.Propose(d.process.T.Context(), p, r, true)
 	return made, err
+}
+
+// Active implements dispatch.AddressBook: it has every recipient, and takes a second.
+func (d *desk) Active(context.Context, string, string, token.Address, time.Time) (bool, error) {
+	d.Pass(time.Second)
+	return true, nil
 }
 
 func anyAsset(token.Coin) bool { return true }
@@ -310,8 +319,11 @@ func TestCancel(t *testing.T) {
 		if state := d.read().Payment.State; !errors.Is(err, test.want) || (err == nil) != (state == payment.Cancelled) {
 			t.Errorf("%s: %v, it is %s, after %v", what, err, state, d.Calls)
 		}
-		if late := d.ask("k", d.until(-time.Second)).err; err == nil && !errors.Is(late, dispatch.ErrKeyReused) {
-			t.Errorf("%s: a late request under a key that is used up: %v", what, late)
+		d.set(func(*settings.Settings) {}) // releases go on
+		for _, ahead := range []time.Duration{0, -time.Second} {
+			if used := d.ask("k", d.until(ahead)).err; err == nil && !errors.Is(used, dispatch.ErrKeyReused) {
+				t.Errorf("%s: a request under a used-up key, with %s left: %v", what, ahead, used)
+			}
 		}
 		if d.Pass(time.Hour); test.restore != nil {
 			d.run()
@@ -512,6 +524,10 @@ func TestPropose(t *testing.T) {
 	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free)
 	fails("late", dispatch.ErrExpired, key, late, above, free)
 	fails("own wallet, late and above", dispatch.ErrOwnWallet, key, own, late, above, free)
+	d.d.Book = d
+	fails("late once the address book is read", dispatch.ErrExpired, key, func(_ *proposal.Proposal, r *payment.Request) {
+		r.Key.Book, r.NotAfter = true, d.Now()
+	})
 	fails("above, with approval", nil, key, above)
 	limited := func(units uint64) func(*payment.Request) {
 		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }

@@ -202,7 +202,8 @@ func TestANonceIsNoLicence(t *testing.T) {
 // release is a run that uses up the first wallet's first nonce, and releases the payment that held it.
 func release(p *process) error {
 	p.Must(useUp(p))
-	tx := must.Get(p.Tables.PendingTx(context.Background(), walletOf(first), 0))(p.T)
+	tx, err := p.Tables.PendingTx(context.Background(), walletOf(first), 0)
+	p.Must(err)
 	return p.Tables.Release(context.Background(), p.stored().ID, tx)
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
-	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
@@ -112,7 +111,7 @@ func (r *Recorder[P]) Did(call string) bool {
 	return slices.Contains(r.Calls, call)
 }
 
-// Must fails the test if err is not nil.
+// Must fails the test if err is not nil, and lets it go on: scripts run in the engine's goroutines.
 func (r *Recorder[P]) Must(err error) {
 	r.T.Helper()
 	if err != nil {
@@ -122,7 +121,9 @@ func (r *Recorder[P]) Must(err error) {
 
 // Record returns a wallet as it is stored.
 func (r *Recorder[P]) Record(id wallet.ID) wallet.Wallet {
-	return must.Get(r.Tables.Wallet(context.Background(), id))(r.T)
+	w, err := r.Tables.Wallet(context.Background(), id)
+	r.Must(err)
+	return w
 }
 
 // Rail is the rail of both engines' tests.
@@ -131,9 +132,10 @@ var Rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{
 // Set changes the stored settings of Rail, or the default ones if those cannot be used.
 func (r *Recorder[P]) Set(change func(*settings.Settings)) {
 	r.T.Helper()
-	rail := must.Get(r.Tables.Rules(context.Background()))(r.T).Rail(Rail.Coin())
+	rules, err := r.Tables.Rules(context.Background())
+	rail := rules.Rail(Rail.Coin())
 	s := rail.Settings
-	if rail.Unusable != nil {
+	if r.Must(err); rail.Unusable != nil {
 		s = settings.Default(Rail)
 		s.Version = rail.Settings.Version
 	}
