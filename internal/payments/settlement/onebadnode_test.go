@@ -150,6 +150,22 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 	}
 }
 
+// TestOneNodeInflatesALimit: the fee limit of the lowest nonce leaves out a node that has not mined the one before.
+// That node still has its ether, and would support one that lies.
+func TestOneNodeInflatesALimit(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+	w.mined, w.settled, w.price, w.has.Gas = 1, 1, 30, token.Units(400)
+	w.commit("a", time.Hour)
+	w.three(bad{account: func(a *chain.Account) { a.Gas = funds.Gas }})
+	w.settler.Nodes.(chain.Nodes)[2] = bad{Node: w.peer, name: "c",
+		account: func(a *chain.Account) { a.Mined, a.Gas = 0, token.Units(1000) }}
+	must.Get(w.round())(t)
+	if got := w.pending()[0].Fees.Cap; got != token.Units(40) {
+		t.Errorf("10 gas at a cap of %s, of 400 wei", got)
+	}
+}
+
 // TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise
 // that, nor its ceiling, nor have the tables count as compared with the chain.
 func TestOneNodeAnswersAlone(t *testing.T) {

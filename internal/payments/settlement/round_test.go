@@ -189,11 +189,23 @@ func situations() []situation {
 		}}, waiting, nil},
 		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
 		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
+		calm("no room for a bump, and it needs more gas", func(w *world) {
+			stuck(w)
+			w.commit("b", over)
+			w.pooled, w.gas, w.reply, w.settler.Own.FeeLimit = 2, 50, chain.GasTooLow, token.Units(21)
+		}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}),
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := first(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.Tables.AddAttempt(ctx, stored)
 		}}, waiting, nil},
+		{"another run has bumped the first of two", func(w *world) { stuck(w); w.commit("b", over) },
+			script{"Payment#1": func(w *world) error {
+				p, tx := first(w), first(w).Tx
+				tx.Gas = 50
+				p = must.Get(p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now()))(w.T)
+				return w.Tables.AddAttempt(ctx, p)
+			}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
 		calm("no room for a no-op's bump", func(w *world) {
 			unfilled(w)
 			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
@@ -327,6 +339,13 @@ func TestRounds(t *testing.T) {
 			}
 			if got.Bumps > 0 && w.Times["Send"] <= got.Bumps {
 				t.Errorf("a bump is not sent: %v", w.Calls)
+			}
+			left := w.has.Gas
+			for _, tx := range w.pending() {
+				left = left.Sub(tx.Gas)
+			}
+			if got.Bumps > 0 && left.Less(w.record().Gas) {
+				t.Errorf("%s wei are left, and %s may be promised", left, w.record().Gas)
 			}
 			if got.Unruled > 0 && w.Did("RaiseCeiling#1") {
 				t.Errorf("a ceiling rises without settings: %v", w.Calls)
