@@ -245,6 +245,21 @@ func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
 	}
 }
 
+// TestTooFewNodesCountMoreThanTheTables: while three nodes of five are silent, the tables do not count as compared.
+func TestTooFewNodesCountMoreThanTheTables(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mined = 2
+	all := chain.Nodes{bad{Node: w, name: "a"}, bad{Node: w, name: "b"}}
+	for _, name := range []string{"c", "d", "e"} {
+		all = append(all, bad{Node: w, name: name, deaf: true})
+	}
+	w.settler.Nodes = all
+	must.Get(w.run(10 * second))(t)
+	if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); !known.At.IsZero() {
+		t.Errorf("they were compared at %s", known.At)
+	}
+}
+
 // A shower shows nonce 1, once another process has given it out.
 type shower struct {
 	bad
