@@ -318,12 +318,15 @@ func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
 // the other does not hold the bytes.
 func TestOneOfTwoNodesCallsTheWalletEmpty(t *testing.T) {
 	for _, last := range []bool{false, true} {
-		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas} {
+		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas, "": ""} {
 			w := newWorld(t, nil)
 			w.commit("a", minute)
-			w.reply, w.second().reply = reply, chain.Funds
+			other, empty := w, w.second()
 			if last {
-				w.reply, w.peer.reply = w.peer.reply, w.reply
+				other, empty = empty, other
+			}
+			if other.reply, empty.reply = reply, chain.Funds; reply == "" {
+				other.pooled = 1
 			}
 			must.Get(w.round())(t)
 			if got := w.record().Paused; got != paused {
