@@ -81,6 +81,11 @@ func situations() []situation {
 		w.Must(w.Tables.Release(ctx, p.ID, tx))
 		w.mine(chain.Receipt{Tx: tx.Hash()})
 	}
+	superseded := func(w *world) {
+		p := w.reserve("a", 0)
+		w.Must(w.Tables.Release(ctx, p.ID, w.noop(0, minute)))
+		w.mined, w.atNonce = 1, stranger
+	}
 	cost := func(w *world, fee uint64) {
 		r := w.receipts[w.pending()[0].Hash()]
 		r.Fee = new(token.Units(fee))
@@ -252,6 +257,7 @@ func situations() []situation {
 		calm("a nonce that was used by an attempt without a receipt",
 			func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, undecided),
 		calm("a nonce that a stranger used", used, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
+		calm("a nonce that an attempt used that the tables lack", func(w *world) { used(w); w.atNonce = chain.Hash{1} }, undecided),
 		calm("a nonce that a no-op used, where none of a lost recovery reaches",
 			func(w *world) { used(w); w.atNonce = nothing },
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
@@ -276,11 +282,10 @@ func situations() []situation {
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
 			return w.Tables.AddAttempt(ctx, p)
 		}}, undecided, nil},
-		calm("a no-op's nonce that an earlier no-op used", func(w *world) {
-			p := w.reserve("a", 0)
-			w.Must(w.Tables.Release(ctx, p.ID, w.noop(0, minute)))
-			w.mined, w.atNonce = 1, stranger
-		}, report{Undecided: 1}),
+		calm("a no-op's nonce that an earlier no-op used", superseded, report{Undecided: 1}),
+		{"and no node has the state of then", func(w *world) { superseded(w); w.settled = 1 }, breaks("TxAtNonce#1"),
+			report{Undecided: 1}, nil},
+		{"and it is not final", superseded, breaks("TxAtNonce#1"), undecided, porttest.ErrBroken},
 
 		calm("transactions that no reservation explains", ahead,
 			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}),
