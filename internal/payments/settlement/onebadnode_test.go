@@ -150,6 +150,22 @@ func TestOneNodeMisreportsTheBalance(t *testing.T) {
 	}
 }
 
+// TestOneNodeInflatesALimit: the fee limit of the lowest nonce leaves out a node that has not mined the one before.
+// That node still has its ether, and would support one that lies.
+func TestOneNodeInflatesALimit(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 0))
+	w.mined, w.settled, w.price, w.has.Gas = 1, 1, 30, token.Units(400)
+	w.commit("a", time.Hour)
+	w.three(bad{account: func(a *chain.Account) { a.Gas = funds.Gas }})
+	w.settler.Nodes.(chain.Nodes)[2] = bad{Node: w.peer, name: "c",
+		account: func(a *chain.Account) { a.Mined, a.Gas = 0, token.Units(1000) }}
+	must.Get(w.round())(t)
+	if got := w.pending()[0].Fees.Cap; got != token.Units(40) {
+		t.Errorf("10 gas at a cap of %s, of 400 wei", got)
+	}
+}
+
 // TestOneNodeAnswersAlone: the only one of three nodes that answers may lower what a wallet may spend, and not raise
 // that, nor its ceiling, nor have the tables count as compared with the chain.
 func TestOneNodeAnswersAlone(t *testing.T) {
@@ -229,6 +245,21 @@ func TestOneNodeCountsMoreThanTheTables(t *testing.T) {
 	}
 }
 
+// TestTooFewNodesCountMoreThanTheTables: while three nodes of five are silent, the tables do not count as compared.
+func TestTooFewNodesCountMoreThanTheTables(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mined = 2
+	all := chain.Nodes{bad{Node: w, name: "a"}, bad{Node: w, name: "b"}}
+	for _, name := range []string{"c", "d", "e"} {
+		all = append(all, bad{Node: w, name: name, deaf: true})
+	}
+	w.settler.Nodes = all
+	must.Get(w.run(10 * second))(t)
+	if known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t); !known.At.IsZero() {
+		t.Errorf("they were compared at %s", known.At)
+	}
+}
+
 // A shower shows nonce 1, once another process has given it out.
 type shower struct {
 	bad
@@ -287,12 +318,15 @@ func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
 // the other does not hold the bytes.
 func TestOneOfTwoNodesCallsTheWalletEmpty(t *testing.T) {
 	for _, last := range []bool{false, true} {
-		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas} {
+		for reply, paused := range map[chain.Class]string{chain.Accepted: "", chain.Full: wallet.OutOfGas, "": ""} {
 			w := newWorld(t, nil)
 			w.commit("a", minute)
-			w.reply, w.second().reply = reply, chain.Funds
+			other, empty := w, w.second()
 			if last {
-				w.reply, w.peer.reply = w.peer.reply, w.reply
+				other, empty = empty, other
+			}
+			if other.reply, empty.reply = reply, chain.Funds; reply == "" {
+				other.pooled = 1
 			}
 			must.Get(w.round())(t)
 			if got := w.record().Paused; got != paused {

@@ -134,6 +134,7 @@ func TestMinedIsPublished(t *testing.T) {
 				w.mine(chain.Receipt{Tx: p.TxHash, Succeeded: true})
 				w.mined = uint64(n + 1)
 			}
+			w.commit("c", minute) // is not mined
 			_, err := w.run(40 * second)
 			if err != nil || w.Times["Named"] != test.asked || w.Times["Publish"] != test.sent || w.Times["Claim"] < 3 {
 				t.Errorf("%v; %d reads, %d events; %v", err, w.Times["Named"], w.Times["Publish"], w.Calls)

@@ -129,13 +129,19 @@ func TestIdle(t *testing.T) {
 // TestBumpTakesItsCoinsFirst: where the token is the gas, no bump is stored if a nonce was reserved since the round
 // read the wallet: that payment may move the bump's coins, and would revert.
 func TestBumpTakesItsCoinsFirst(t *testing.T) {
-	for call, want := range map[string]int{"Fees#1": 0, "Fees#2": 2} {
-		w := newWorld(t, script{call: func(w *world) error { w.reserve("c", 0); return nil }})
-		w.settler.GasUnit, w.price, w.gas = 1, 30, 10
-		w.commit("a", time.Hour)
-		w.commit("b", time.Hour)
-		if got := must.Get(w.round())(t); got.Bumps != want {
-			t.Errorf("reserved at %s: %d bumps, want %d", call, got.Bumps, want)
+	for _, noop := range []bool{false, true} {
+		for call, want := range map[string]int{"Fees#1": 0, "Fees#2": 2} {
+			w := newWorld(t, script{call: func(w *world) error { w.reserve("c", 0); return nil }})
+			w.settler.GasUnit, w.price, w.gas = 1, 30, 10
+			if w.commit("a", time.Hour); noop {
+				w.Must(w.Tables.Advance(t.Context(), id, 2, 0))
+				w.noop(1, time.Hour)
+			} else {
+				w.commit("b", time.Hour)
+			}
+			if got := must.Get(w.round())(t); got.Bumps != want {
+				t.Errorf("no-op: %t, reserved at %s: %d bumps, want %d", noop, call, got.Bumps, want)
+			}
 		}
 	}
 }

@@ -81,6 +81,11 @@ func situations() []situation {
 		w.Must(w.Tables.Release(ctx, p.ID, tx))
 		w.mine(chain.Receipt{Tx: tx.Hash()})
 	}
+	superseded := func(w *world) {
+		p := w.reserve("a", 0)
+		w.Must(w.Tables.Release(ctx, p.ID, w.noop(0, minute)))
+		w.mined, w.atNonce = 1, stranger
+	}
 	cost := func(w *world, fee uint64) {
 		r := w.receipts[w.pending()[0].Hash()]
 		r.Fee = new(token.Units(fee))
@@ -189,11 +194,23 @@ func situations() []situation {
 		}}, waiting, nil},
 		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
 		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
+		calm("no room for a bump, and it needs more gas", func(w *world) {
+			stuck(w)
+			w.commit("b", over)
+			w.pooled, w.gas, w.reply, w.settler.Own.FeeLimit = 2, 50, chain.GasTooLow, token.Units(21)
+		}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}),
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := first(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.Tables.AddAttempt(ctx, stored)
 		}}, waiting, nil},
+		{"another run has bumped the first of two", func(w *world) { stuck(w); w.commit("b", over) },
+			script{"Payment#1": func(w *world) error {
+				p, tx := first(w), first(w).Tx
+				tx.Gas = 50
+				p = must.Get(p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.Now()))(w.T)
+				return w.Tables.AddAttempt(ctx, p)
+			}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
 		calm("no room for a no-op's bump", func(w *world) {
 			unfilled(w)
 			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
@@ -240,6 +257,7 @@ func situations() []situation {
 		calm("a nonce that was used by an attempt without a receipt",
 			func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, undecided),
 		calm("a nonce that a stranger used", used, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
+		calm("a nonce that an attempt used that the tables lack", func(w *world) { used(w); w.atNonce = chain.Hash{1} }, undecided),
 		calm("a nonce that a no-op used, where none of a lost recovery reaches",
 			func(w *world) { used(w); w.atNonce = nothing },
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
@@ -264,11 +282,10 @@ func situations() []situation {
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
 			return w.Tables.AddAttempt(ctx, p)
 		}}, undecided, nil},
-		calm("a no-op's nonce that an earlier no-op used", func(w *world) {
-			p := w.reserve("a", 0)
-			w.Must(w.Tables.Release(ctx, p.ID, w.noop(0, minute)))
-			w.mined, w.atNonce = 1, stranger
-		}, report{Undecided: 1}),
+		calm("a no-op's nonce that an earlier no-op used", superseded, report{Undecided: 1}),
+		{"and no node has the state of then", func(w *world) { superseded(w); w.settled = 1 }, breaks("TxAtNonce#1"),
+			report{Undecided: 1}, nil},
+		{"and it is not final", superseded, breaks("TxAtNonce#1"), undecided, porttest.ErrBroken},
 
 		calm("transactions that no reservation explains", ahead,
 			report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}),
@@ -327,6 +344,13 @@ func TestRounds(t *testing.T) {
 			}
 			if got.Bumps > 0 && w.Times["Send"] <= got.Bumps {
 				t.Errorf("a bump is not sent: %v", w.Calls)
+			}
+			left := w.has.Gas
+			for _, tx := range w.pending() {
+				left = left.Sub(tx.Gas)
+			}
+			if got.Bumps > 0 && left.Less(w.record().Gas) {
+				t.Errorf("%s wei are left, and %s may be promised", left, w.record().Gas)
 			}
 			if got.Unruled > 0 && w.Did("RaiseCeiling#1") {
 				t.Errorf("a ceiling rises without settings: %v", w.Calls)

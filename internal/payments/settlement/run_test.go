@@ -154,12 +154,13 @@ func TestOutOfGas(t *testing.T) {
 	}
 }
 
-// TestNoStepIsBegunInTheLastFiveSeconds of a run: they are for ending cleanly.
+// TestNoStepIsBegunInTheLastFiveSeconds of a run: they are for ending cleanly. The next round begins it.
 func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 	for call, before := range map[string]func(*world){
 		"Commit#1": func(w *world) { w.reserve("a", 2*minute) },
 		"Finish#1": paying,
 		"Send#1":   func(w *world) { w.commit("a", minute) },
+		"Named#1":  func(w *world) { paying(w); w.final = 4 },
 	} {
 		for left, enough := range map[time.Duration]bool{5*second - 1: false, 5 * second: true} {
 			w := newWorld(t, script{})
@@ -168,6 +169,9 @@ func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 			defer cancel()
 			if _, err := w.settler.Round(ctx, "run", true); err != nil || w.Did(call) != enough {
 				t.Errorf("with %v left %s is called: %v, %v", left, call, w.Did(call), err)
+			}
+			if must.Get(w.round())(t); !w.Did(call) {
+				t.Errorf("with %v left %s is never called", left, call)
 			}
 		}
 		w := newWorld(t, script{})

@@ -51,7 +51,7 @@ type world struct {
 	fork     uint64                       // height of a block that differs
 	down     error                        // of its accounts
 	has      settlement.Funds             // the wallet's balances on the chain
-	atNonce  chain.Hash                   // TxAtNonce's answer for every nonce
+	atNonce  chain.Hash                   // TxAtNonce's answer for every mined nonce
 
 	waits []time.Duration
 	from  []string // the nonces from which pending transactions were read
@@ -342,7 +342,10 @@ func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, 
 	return hashes, nil
 }
 
-func (w *world) TxAtNonce(context.Context, token.Address, uint64, uint64) (chain.Hash, error) {
+func (w *world) TxAtNonce(_ context.Context, _ token.Address, nonce, _ uint64) (chain.Hash, error) {
+	if nonce >= w.mined {
+		return chain.Hash{}, nil
+	}
 	return w.atNonce, nil
 }
 
