@@ -304,7 +304,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	holds := d.Holds(held.Account)
 	if !held.Balance.IsZero() && !c.Unswept {
-		return none, fmt.Errorf("wallet %s holds %s; move it first, or add --unswept", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s; run remit wallet sweep first, or add --unswept", c.Address, holds)
 	}
 	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
 		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it "+
