@@ -16,15 +16,12 @@ import (
 // pay: so it never pays beside its proposals. As with `remit pay`, the first row has number 0.
 func (p *payout) propose(ctx context.Context) error {
 	paid, err := p.under(ctx, p.batchKey(0))
-	open, is := errors.AsType[*remit.Refused](err)
-	switch {
-	case len(paid) > 0 && !p.Batch:
-		return errors.New("nothing was proposed: this run has paid; all other rows need a new file and --run")
-	case err != nil && (!is || open.Code != "proposal_open"):
+	if open, is := errors.AsType[*remit.Refused](err); err != nil && (!is || open.Code != "proposal_open") {
 		return fmt.Errorf("nothing was proposed: %w", err)
 	}
 	first, since, size, read := p.rows[0], time.Now(), map[bool]int{true: batchLimit, false: 1}[p.Batch], 0
 	if !p.Batch {
+		alone := len(paid) > 0 // paid, and not by a proposal
 		for held, err := range p.api.Proposals(ctx, url.Values{"idempotency_key": {p.batchKey(0)}}) {
 			if err != nil {
 				return err
@@ -37,7 +34,10 @@ func (p *payout) propose(ctx context.Context) error {
 				return errors.New("nothing was proposed: this run was begun with --batch, another asset, or a row " +
 					"that is not in the file; go on as it was begun")
 			}
-			first, since = p.rows[i], held.CreatedAt
+			first, since, alone = p.rows[i], held.CreatedAt, false
+		}
+		if alone {
+			return errors.New("nothing was proposed: this run has paid without --propose; go on as it was begun")
 		}
 		first.key = p.batchKey(0)
 		for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first

@@ -120,7 +120,7 @@ func TestProposeAFile(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, "") // one was released
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, `line 2: 1 row prp_\w+, released\nline 3: .*, cancelled\n`)
 	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `line 3 refused: prp_\w+ is cancelled; rows not paid`)
 	paid := 0
 	for _, err := range api.List(t.Context(), url.Values{}) {
@@ -138,4 +138,6 @@ func TestProposeAFile(t *testing.T) {
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
 	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 1, "cancelled\n2 rows not proposed$")
 	pays(t, api, write(t, header+a+b), "--yes --batch --run=batch", 1, `lines 2 to 3 refused: prp_\w+ is .* --run\n.*2 refused`)
+	pays(t, api, write(t, header+a), "--yes --duplicates --run=alone", 2, "")
+	pays(t, api, write(t, header+a+b), "--yes --propose --run=alone", 1, "paid without --propose; go on as it was begun")
 }
