@@ -62,10 +62,9 @@ const referenceLimit = 128
 // parse reads the rows of a whole file of payments: of the assets that its column names, else of the run's. bad lists
 // each row that cannot be paid, by line and reason. An error means that the file as a whole cannot be read.
 //
-// The Idempotency-Key of a row follows from the run's name, the row's recipient, amount and reference, and from how
-// many rows before have the same content. It follows from nothing else, so a row keeps its key when the file is
-// renamed, sorted, edited elsewhere, or read on another machine. A reference counts without blanks around it and in
-// Unicode's form NFC, since programs that save a file again change both.
+// The Idempotency-Key of a row follows only from the run's name, the row's recipient, amount and reference, and how
+// many rows before have the same content: it survives renaming, sorting and other machines. A reference counts without
+// blanks around it and in Unicode's form NFC, since programs that save a file again change both.
 func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err error) {
 	f, err := payFileOf(file)
 	if err != nil {
@@ -159,6 +158,8 @@ func payFileOf(file []byte) (*payFile, error) {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := f.column[name]; twice && slices.Contains(payColumns, name) {
 			return nil, fmt.Errorf("the header has the column %s twice; remove one", name)
+		} else if slices.Contains([]string{"currency", "symbol", "token"}, name) {
+			return nil, fmt.Errorf("the column %s would be ignored; rename it to asset, or remove it", name)
 		}
 		f.column[name] = i
 	}
