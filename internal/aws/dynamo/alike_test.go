@@ -6,9 +6,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
@@ -42,9 +46,16 @@ func TestRaces(t *testing.T) {
 	storetest.Races(t, p.Database)
 }
 
-// pairs returns a source of pairs of stores.
+// pairs returns a source of pairs of stores. At its end, a pair compares the attributes of its items with TestFrozen's.
 func pairs(t *testing.T) func(context.Context) storetest.Pair {
-	w := new(wire)
+	w, frozen := new(wire), map[string]bool{}
+	for _, file := range must.Get(filepath.Glob("testdata/frozen/*.items"))(t) {
+		for line := range strings.Lines(string(must.Get(os.ReadFile(file))(t))) {
+			for _, name := range attributesOf(line) {
+				frozen[name] = true
+			}
+		}
+	}
 	db := w.client(t)
 	return func(ctx context.Context) storetest.Pair {
 		id := rand.Text()
@@ -58,7 +69,16 @@ func pairs(t *testing.T) func(context.Context) storetest.Pair {
 			Lose: w.lose,
 			Close: func() {
 				w.meddle = nil
-				for _, name := range []string{tables.APIKeys, tables.Payments, tables.Webhooks} {
+				names := []string{tables.APIKeys, tables.Payments, tables.Webhooks}
+				for _, item := range items(t, db, names...) {
+					text := string(must.Get(attributevalue.MarshalMapJSON(item))(t))
+					for _, name := range attributesOf(text) {
+						if !frozen[name] {
+							t.Errorf("no frozen item has %s of %s", name, text)
+						}
+					}
+				}
+				for _, name := range names {
 					must.Get(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}))(t)
 				}
 			},

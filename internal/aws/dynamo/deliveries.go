@@ -146,7 +146,7 @@ func (s *Webhooks) Due(ctx context.Context, now time.Time, limit int) ([]webhook
 		}
 	}
 	slices.SortFunc(due, func(a, b webhook.Due) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Delivery, b.Delivery), cmp.Compare(a.Endpoint, b.Endpoint))
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Ref.String(), b.Ref.String()))
 	})
 	return webhook.Ends(slices.Compact(due), limit), errors.Join(errs...)
 }

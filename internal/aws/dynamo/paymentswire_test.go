@@ -72,24 +72,6 @@ func (s *stage) draft() payment.Payment {
 	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.Call(token.Address{}, true).Data, Gas: 21_000})
 }
 
-// batch is a draft of a batch of n entries, each with a reference.
-func (s *stage) batch(n int) payment.Payment {
-	s.made++
-	key := fmt.Sprint("key ", s.made)
-	entries := make([]payment.Entry, n)
-	for i := range entries {
-		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1_000_000 + uint64(i)),
-			Reference: fmt.Sprintf("inv-%04d", i)}
-	}
-	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key}.Batch(entries)
-	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
-	if n > 1 {
-		p.BatchContract = token.Address{0xba}
-	}
-	call := p.Call(s.w.Address, true)
-	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, To: call.To, Data: call.Data, Gas: 21_000})
-}
-
 func (s *stage) create(p payment.Payment) {
 	s.Helper()
 	_, _, err := s.Create(s.Context(), p)
@@ -138,11 +120,6 @@ func (s *stage) stored(want payment.Payment) {
 // need asks for a reservation that ties up 10 units and 3 wei.
 func (s *stage) need() wallet.Need {
 	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(10), Gas: token.Units(3), At: noon}
-}
-
-func (s *stage) reserve() {
-	s.Helper()
-	must.Get(s.Reserve(s.Context(), s.need()))(s)
 }
 
 // A repeated write is a write that DynamoDB has already applied when the SDK sends it a second time.

@@ -20,8 +20,7 @@ type Tables struct{ APIKeys, Payments, Webhooks string }
 func (t Tables) names() []string { return []string{t.APIKeys, t.Payments, t.Webhooks} }
 
 // Create creates the tables that do not exist, with the keys and indexes of template.yaml, and returns when all can be
-// used. It leaves existing tables as they are. It is for stacks on one machine and for tests; a deployed stack gets its
-// tables from the template.
+// used. It leaves existing tables as they are.
 func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, in := range t.definitions() {
 		_, err := db.CreateTable(ctx, in)
@@ -109,7 +108,6 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 	return lacks, nil
 }
 
-// sameKeys reports whether two schemas have the same attributes in the same roles.
 func sameKeys(a, b []types.KeySchemaElement) bool {
 	return slices.EqualFunc(a, b, func(a, b types.KeySchemaElement) bool {
 		return aws.ToString(a.AttributeName) == aws.ToString(b.AttributeName) && a.KeyType == b.KeyType

@@ -165,7 +165,7 @@ func (r *run) size(most int) int {
 func request(k int, amount token.Amount) payment.Request {
 	r := payment.Request{Merchant: "mer_a", Mode: "test", IdempotencyKey: fmt.Sprint("key ", k),
 		To: token.Address{0xaa, 19: byte(k)}, Amount: amount,
-		Reference: "«é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""}}
+		Reference: "«é» 🧾", Metadata: map[string]string{"order no.": "2041", "no value": ""}}
 	if k%2 == 1 {
 		r.Merchant, r.IdempotencyKey = longest, strings.Repeat(fmt.Sprint(k), 255)
 		r.Reference, r.Metadata = long(payment.MaxReference), map[string]string{}
@@ -265,7 +265,7 @@ func (r *run) creates() {
 		p.Entries = slices.Repeat(p.Entries, pick(r, "times", 33, 34)) // 99 of three are within the bound
 		p = r.elsewhere(p)
 	case 2:
-		more := map[string]string{"more": ""} // than the most, if p has the longest names
+		more := map[string]string{"one more": ""} // than the most, if p has the longest names
 		maps.Copy(more, p.Metadata)
 		p.Metadata = more
 	case 3:
@@ -376,6 +376,7 @@ func (r *run) commits(p payment.Payment) {
 	if p.State == payment.Proposed {
 		p.State = payment.Prepared // which the store refuses
 	}
+	p.WalletOf = pick(r, "wallet of", "", p.Merchant)
 	to, err := p.Commit(r.sign(p.Revision, nonce, p.Tx.Fees.Tip), r.at().Add(789))
 	if err != nil {
 		to = p // it is committed: once more

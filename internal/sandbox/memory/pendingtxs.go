@@ -26,7 +26,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 		}
 		own := &s.payments[p.ID].p
 		own.State, own.Nonce, own.Attempts, own.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
-		own.Version, own.UpdatedAt = p.Version, p.UpdatedAt
+		own.Version, own.UpdatedAt, own.WalletOf = p.Version, p.UpdatedAt, p.WalletOf
 		return nil
 	}, store.FitsPayment(p))
 }
