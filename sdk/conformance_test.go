@@ -282,7 +282,7 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 			return first("pay", map[string]any{"timeout": timeout, "asset": asset}, intent, to, amount)
 		}
 		p := known(func() end { return first("propose", map[string]any{}, intent, asked) })
-		early := pay(3)
+		early := known(func() end { return pay(3) })
 		var approved, cancelled end
 		if kind != 0 {
 			approved = until("approve", p.Value["id"])
@@ -295,7 +295,7 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 		if made {
 			paid(amount, asset)
 		}
-		if early.Error != "OutcomeUnknown" || approved.Error != "" || !made && cancelled.Error != "" ||
+		if early.Error != "Refused proposal_open" || approved.Error != "" || !made && cancelled.Error != "" ||
 			late.Error != map[bool]string{false: "IntentReused"}[made] {
 			t.Errorf("%s: %s: %+v; a payment meanwhile %+v; approve %+v; cancel %+v; a payment then %+v",
 				l.name, intent, p, early, approved, cancelled, late)

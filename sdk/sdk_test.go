@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 )
@@ -140,26 +141,6 @@ func TestQuickstarts(t *testing.T) {
 	}
 }
 
-// generators make clients of openapi.json, each in a directory of its own with the program of testdata/generators/NAME.
-// Both lines are of bash: one that compiles client and program, and one that runs it, "" for none.
-var generators = []struct {
-	name, version, compile, run string
-}{
-	{"oapi-codegen", "v2.8.2",
-		`mkdir gen && $BIN/oapi-codegen -generate types,client -package gen -o gen/gen.go openapi.json && go build -o main .`, "./main"},
-	{"openapi-typescript", "7.13.0", `node node_modules/openapi-typescript/bin/cli.js openapi.json -o openapi.d.ts &&
-		node node_modules/typescript/bin/tsc --strict --skipLibCheck --target es2022 --module commonjs --types node main.ts`, "node main.js"},
-	{"openapi-python-client", "0.29.1", `PATH=$PY:$PATH openapi-python-client generate --path openapi.json --output-path gen --meta none &&
-		$PY/python -m compileall -q gen`, "$PY/python main.py"},
-	{"openapi-generator-go", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g go -o gen --package-name gen &&
-		rm -r gen/go.* gen/test && go build -o main .`, "./main"},
-	{"openapi-generator-java", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g java --library native -o gen &&
-		mvn -q -B -f gen/pom.xml dependency:copy-dependencies &&
-		javac -nowarn -cp 'gen/target/dependency/*' -d out $(find gen/src/main -name '*.java') Main.java`,
-		"java -cp 'out:gen/target/dependency/*' Main"},
-	{"openapi-generator-csharp", "7.26.0", `$PY/openapi-generator-cli generate -i openapi.json -g csharp -o gen`, ""},
-}
-
 // TestGenerators holds the table of docs/clients.md: a client that is generated from the file as it is served pays
 // 5,000 of a token with 6 decimals, and reads an amount of one with 18.
 func TestGenerators(t *testing.T) {
@@ -183,32 +164,31 @@ func TestGenerators(t *testing.T) {
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
 	page := string(must.Get(os.ReadFile("../docs/clients.md"))(t))
-	for _, g := range generators {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			for _, name := range []string{"mvn", "javac"} {
-				if _, err := exec.LookPath(name); err != nil && strings.Contains(g.compile, name+" ") {
-					tooltest.Missing(t, "Maven with a JDK", "install them (Debian: maven default-jdk-headless)")
-				}
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		name, version, compile := c.Name, c.In[0], c.In[1]
+		t.Parallel()
+		for _, tool := range []string{"mvn", "javac"} {
+			if _, err := exec.LookPath(tool); err != nil && strings.Contains(compile, tool+" ") {
+				tooltest.Missing(t, "Maven with a JDK", "install them (Debian: maven default-jdk-headless)")
 			}
-			at := language{g.name, nil, t.TempDir(), []string{"GOWORK=off",
-				"GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi), "PY=" + filepath.Dir(python),
-				"PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
-			must.OK(t, os.WriteFile(filepath.Join(at.dir, "openapi.json"), served.Body, 0o600))
-			must.OK(t, os.Symlink(modules, filepath.Join(at.dir, "node_modules")))
-			if from := "testdata/generators/" + g.name; g.run != "" {
-				must.OK(t, os.CopyFS(at.dir, os.DirFS(from)))
+		}
+		at := language{name, nil, t.TempDir(), []string{"GOWORK=off",
+			"GOFLAGS=-mod=mod", "CGO_ENABLED=0", "BIN=" + filepath.Dir(oapi), "PY=" + filepath.Dir(python),
+			"PATH=" + node + ":" + os.Getenv("PATH"), "REMIT_URL=" + server.URL, "REMIT_API_KEY=" + api.Key}}
+		must.OK(t, os.WriteFile(filepath.Join(at.dir, "openapi.json"), served.Body, 0o600))
+		must.OK(t, os.Symlink(modules, filepath.Join(at.dir, "node_modules")))
+		if from := "testdata/generators/" + name; c.Want != "none" {
+			must.OK(t, os.CopyFS(at.dir, os.DirFS(from)))
+		}
+		compiled, paid := "no", "no"
+		if run(t, at, "bash", "-c", compile); c.Want != "none" && !t.Failed() {
+			compiled = "yes"
+			if printed := run(t, at, "bash", "-c", c.Want); strings.TrimSpace(printed) == "5000000000 123456789012345678901" {
+				paid = "yes"
 			}
-			compiled, paid := "no", "no"
-			if run(t, at, "bash", "-c", g.compile); g.run != "" && !t.Failed() {
-				compiled = "yes"
-				if printed := run(t, at, "bash", "-c", g.run); strings.TrimSpace(printed) == "5000000000 123456789012345678901" {
-					paid = "yes"
-				}
-			}
-			if row := "| " + strings.Join([]string{g.name, g.version, compiled, paid}, " | ") + " |"; !strings.Contains(page, row) {
-				t.Errorf("docs/clients.md has no row %s", row)
-			}
-		})
-	}
+		}
+		if row := "| " + strings.Join([]string{name, version, compiled, paid}, " | ") + " |"; !strings.Contains(page, row) {
+			t.Errorf("docs/clients.md has no row %s", row)
+		}
+	})
 }

@@ -91,7 +91,7 @@ type Refused struct {
 	TxHash string `json:"tx_hash"` // of a similar_payment: different_from pays again
 
 	// No earlier request of the intent can pay either: only then pay by another way. Settle proves it; without, it only
-	// covers this Client's requests, and no 401, 403 or 413 is settled.
+	// covers this Client's requests, and no 401, 403, 409 or 413 is settled.
 	Settled bool `json:"-"`
 }
 
@@ -146,7 +146,7 @@ func (k *call) refusal() *Refused {
 	e, body, items := &Refused{Index: -1}, struct{ Detail json.RawMessage }{}, []InvalidItem{}
 	_ = json.Unmarshal(k.last.Body, e) // all but the detail of a 422
 	if e.Answer = k.last; e.Status/100 != 4 || e.Status == 408 || e.Status == 429 || json.Unmarshal(e.Body, &body) != nil ||
-		body.Detail == nil || e.Status == 409 && (k.pays || e.Code == "idempotency_in_progress") {
+		body.Detail == nil || e.Status == 409 && (k.pays && e.Code != "proposal_open" || e.Code == "idempotency_in_progress") {
 		return nil
 	}
 	if json.Unmarshal(body.Detail, &items) == nil && len(items) > 0 {
@@ -247,7 +247,7 @@ func pages[T any](ctx context.Context, c *Client, path string, filters url.Value
 // two intents that look the same are two payments.
 func Key(intent string) (string, error) {
 	if intent == "" || !utf8.ValidString(intent) || !norm.NFC.IsNormalString(intent) || strings.TrimFunc(intent, unicode.IsSpace) != intent {
-		return "", fmt.Errorf("%.100q is no intent: name what is paid, such as an order, in UTF-8 and NFC, without blanks around it", intent)
+		return "", fmt.Errorf("%.100q is no intent: name what is paid, in UTF-8 (NFC), without blanks around it", intent)
 	}
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
 }
@@ -439,7 +439,7 @@ func (k *call) prove(refusal *Refused, body any) (made Payment, err error) {
 // settle judges a refusal. Without prove an earlier attempt may still pay until lifetime has passed and a look-up
 // finds nothing, and longer if a network held its bytes.
 func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove bool) (Payment, error) {
-	if prove && refusal.Code != "idempotency_key_reused" {
+	if prove && refusal.Code != "idempotency_key_reused" && refusal.Code != "proposal_open" {
 		made, err := k.prove(refusal, body)
 		newer, is := errors.AsType[*Refused](err)
 		if !is || newer.Settled {
@@ -449,8 +449,8 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 	}
 	reused, key, a := refusal.Code == "idempotency_key_reused", k.key, k.of()
 	last := a.last
-	if k.key, k.pays = "", !last.IsZero(); !k.pays && !reused {
-		refusal.Settled = !prove && !a.paid && !slices.Contains(unread, refusal.Status)
+	if k.key, k.pays = "", !last.IsZero() && refusal.Code != "proposal_open"; !k.pays && !reused {
+		refusal.Settled = !prove && !a.paid && refusal.Status != 409 && !slices.Contains(unread, refusal.Status)
 		return Payment{}, refusal
 	}
 	for ; time.Since(last) < lifetime; last = k.open.note(key, func(*attempts) {}).last {

@@ -91,6 +91,8 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 			"  curl -s %s/send-payment -H 'x-api-key: %s' \\\n"+
 			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
 			api.URL, api.Key, strings.Repeat("2", 40))
+	} else {
+		fmt.Fprintf(r.out, "Events of the merchant of your key %.23s… at %s\n", c.Key, api.URL)
 	}
 	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})
 	if err != nil {
@@ -165,13 +167,17 @@ func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 		failure = string(ev.Data.Failure.Code)
 	}
 	if genuine {
-		verdict, again = "verified", map[bool]string{true: "seen before"}[slices.Contains(r.seen, id)]
+		verdict = "verified"
+		if slices.Contains(r.seen, id) {
+			again = "seen before"
+		}
 		r.seen = append(r.seen, id)[max(0, len(r.seen)-9_999):]
 	}
 	amount, _ := remit.FormatUnits(ev.Data.Amount, ev.Data.Decimals) // "" of an event that is no payment's
 	words := slices.DeleteFunc([]string{verdict, again, strings.TrimSpace(amount + " " + ev.Data.Token), failure,
 		ev.Data.Reference, ev.Data.TxHash, id, answer}, func(word string) bool { return word == "" })
-	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", time.Now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))
+	line := fmt.Sprintf("%s  %-17s  %s", time.Now().Format(time.TimeOnly), ev.Type, strings.Join(words, "  "))
+	_, _ = fmt.Fprintln(r.out, printable(line))
 	if r.whole {
 		pretty, text := bytes.Buffer{}, fmt.Sprintf("%q", body)
 		if json.Indent(&pretty, body, "", "  ") == nil {

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -59,11 +58,7 @@ func (c *MCP) Run(ctx context.Context) error {
 	return nil
 }
 
-type agent struct {
-	api      *remit.Client
-	guarded  atomic.Bool // the key has a repeat guard
-	proposes atomic.Bool // it may propose, and not pay
-}
+type agent struct{ api *remit.Client }
 
 func (a *agent) server(v string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: v}, &mcp.ServerOptions{Instructions: instructions})
@@ -80,6 +75,11 @@ After any error or timeout repeat the call with the same intent.`)
 	return s
 }
 
+// toolWords has the tools' words for those of the API's refusals.
+var toolWords = strings.NewReplacer("GET /api-keys/self", "the tool limits", "GET /assets", "the tool limits",
+	"Idempotency-Key", "intent", "send it to POST /proposals, and have another key approve it",
+	"ask the user to pay it", `["body","wallet_address"]`, "to", `["body",`, "[")
+
 // tool adds a tool that answers with do's result. The model reads its errors too.
 func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any, error), text string) {
 	t := &mcp.Tool{Name: name, Description: text, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: name != "pay", IdempotentHint: true}}
@@ -87,17 +87,20 @@ func tool[In any](s *mcp.Server, name string, do func(context.Context, In) (any,
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		out, err := do(ctx, in)
+		if err != nil {
+			err = errors.New(toolWords.Replace(err.Error()))
+		}
 		return nil, out, err
 	})
 }
 
 type payment struct {
-	Intent        string `json:"intent" jsonschema:"what is paid, as the user's records name it: an order id or invoice number. The same after every failure."`
+	Intent        string `json:"intent" jsonschema:"what is paid, such as an order id; the same after a failure"`
 	To            string `json:"to" jsonschema:"recipient: 0x and 40 hex digits, copied, never typed"`
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
 	Asset         string `json:"asset,omitempty" jsonschema:"its name or symbol in limits; the default if absent"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
-	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment that a first call returned, if the user wants a second one"`
+	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment, if the user wants a second one"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
@@ -108,13 +111,17 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
 	if err == nil {
-		err = a.guard(ctx)
+		_, err = remit.Key(in.Intent)
+	}
+	var key remit.OwnAPIKey
+	if err == nil {
+		key, err = a.guarded(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then "+
 			"call pay again with its intent: %w", err)
 	}
-	if a.proposes.Load() {
+	if slices.Contains(key.Scopes, remit.ScopePaymentsPropose) && !slices.Contains(key.Scopes, remit.ScopePaymentsWrite) {
 		return a.propose(ctx, in.Intent, order)
 	}
 	p, err := a.api.Pay(ctx, in.Intent, order)
@@ -137,19 +144,14 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	return answer(p, "Accepted, and paid once. "+meaning(p))
 }
 
-// guard returns an error unless the API keeps the key from paying a bill twice.
-func (a *agent) guard(ctx context.Context) error {
-	if a.guarded.Load() {
-		return nil
-	}
+// guarded returns the key, and an error unless the API keeps it from paying a bill twice.
+func (a *agent) guarded(ctx context.Context) (remit.OwnAPIKey, error) {
 	key, err := a.api.OwnKey(ctx)
 	if err == nil && key.RepeatGuardSeconds == nil {
 		err = errors.New("the API key has no repeat_guard_seconds, without which two agents may pay one bill: " +
 			"make the agent a key that has (docs/clients.md#pay-from-an-agent)")
 	}
-	a.proposes.Store(slices.Contains(key.Scopes, remit.ScopePaymentsPropose) && !slices.Contains(key.Scopes, remit.ScopePaymentsWrite))
-	a.guarded.Store(err == nil)
-	return err
+	return key, err
 }
 
 // propose asks a person to approve the payment of an intent, or returns the intent's proposal as it is now.
@@ -184,38 +186,25 @@ func (a *agent) similar(ctx context.Context, refusal *remit.Refused) (any, error
 	return answer(p, next+" Is it the same bill? To pay it again, call pay with different_from set to this tx_hash.")
 }
 
-// stored returns the payment of an intent, nil if none is stored, and a zero one while it is not signed.
-func (a *agent) stored(ctx context.Context, intent string) (*remit.Payment, error) {
-	key, err := remit.Key(intent)
-	if err != nil {
-		return nil, err
-	}
-	for p, err := range a.api.List(ctx, url.Values{"idempotency_key": {key}}) {
-		if refusal, is := errors.AsType[*remit.Refused](err); inProgress(err) || is && refusal.Code == "proposal_open" {
-			err = nil
-		}
-		return &p, err
-	}
-	return nil, nil
-}
-
 func (a *agent) find(ctx context.Context, in struct {
 	Intent string `json:"intent,omitempty" jsonschema:"exactly as it was paid"`
 	To     string `json:"to,omitempty" jsonschema:"recipient"`
 	Days   int    `json:"days,omitempty" jsonschema:"how far back, 7 if absent"`
 }) (any, error) {
 	if in.Intent != "" {
-		p, err := a.stored(ctx, in.Intent)
-		next := "Its payment is under way, or waits for approval: call pay with the same intent."
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
-		case p == nil:
-			next = "Nothing is stored for it; a request of the last minute may still pay. To pay, call pay."
-		case p.TxHash != "":
-			return answer(*p, meaning(*p))
+		key, err := remit.Key(in.Intent)
+		if err != nil {
+			return nil, err
 		}
-		return map[string]any{"next": next}, nil
+		for p, err := range a.api.List(ctx, url.Values{"idempotency_key": {key}}) {
+			if held, is := errors.AsType[*remit.Refused](err); inProgress(err) || is && held.Code == "proposal_open" {
+				return next("Its payment is under way, or waits for approval: call pay with the same intent.")
+			} else if err != nil {
+				return nil, fmt.Errorf("could not read; a payment of this intent may exist: %w", err)
+			}
+			return answer(p, meaning(p))
+		}
+		return next("Nothing is stored for it; a request of the last minute may still pay. To pay, call pay.")
 	}
 	if in.Days = cmp.Or(in.Days, 7); in.Days < 1 || in.Days > 366 {
 		return nil, fmt.Errorf("days is %d: use 1 to 366", in.Days)
@@ -263,14 +252,20 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if key.Asset != "" {
 		all = []remit.ListedAsset{unit}
 	}
-	text := func(amount remit.Amount) any { // null: no limit
-		return map[bool]any{true: tokens(amount, unit.Decimals)}[amount != ""]
+	text := func(amount remit.Amount) any {
+		if amount == "" {
+			return nil // no limit
+		}
+		return tokens(amount, unit.Decimals)
 	}
-	return map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
+	known := map[string]any{"assets": all, "token": unit.Token, "network": unit.Network, "recipients": key.Recipients,
 		"max_amount": text(key.MaxAmount), "daily_amount": text(key.DailyAmount), "daily_count": key.DailyCount,
 		"repeat_guard_seconds": key.RepeatGuardSeconds,
-		"expires_at":           map[bool]any{false: key.ExpiresAt}[key.ExpiresAt.IsZero()],
-		"used_today":           map[string]any{"amount": text(key.UsedToday.Amount), "count": key.UsedToday.Count}}, nil
+		"used_today":           map[string]any{"amount": text(key.UsedToday.Amount), "count": key.UsedToday.Count}}
+	if !key.ExpiresAt.IsZero() {
+		known["expires_at"] = key.ExpiresAt
+	}
+	return known, nil
 }
 
 func (a *agent) book(ctx context.Context, in struct {
@@ -305,17 +300,19 @@ func tokens(amount remit.Amount, decimals int) string {
 	return text
 }
 
+func next(step string) (any, error) { return map[string]any{"next": step}, nil }
+
 func answer(p remit.Payment, next string) (any, error) {
 	return map[string]any{"payment": shown(p), "next": next}, nil
 }
 
 // shown is a payment for a model: amounts in whole tokens, as text.
 func shown(p remit.Payment) any {
-	entries := []map[string]any{}
+	all := []map[string]any{}
 	for _, e := range p.Payments {
-		entries = append(entries, map[string]any{"to": e.To, "amount": tokens(e.Amount, p.Decimals), "reference": e.Reference})
+		all = append(all, map[string]any{"to": e.To, "amount": tokens(e.Amount, p.Decimals), "reference": e.Reference})
 	}
 	return map[string]any{"tx_hash": p.TxHash, "status": p.Status, "to": p.To, "amount": tokens(p.Amount, p.Decimals),
-		"token": p.Token, "asset": p.Asset, "network": p.Network, "reference": p.Reference, "batch": entries,
+		"token": p.Token, "asset": p.Asset, "network": p.Network, "reference": p.Reference, "batch": all,
 		"progress": p.Progress, "failure": p.Failure, "created_at": p.CreatedAt, "onchain_tx_hash": p.OnchainTxHash}
 }

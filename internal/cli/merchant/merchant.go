@@ -69,7 +69,7 @@ func join(ctx context.Context, c *remit.Client, name string) error {
 // explained returns err, with the advice to start a stack if none listens, or to use another key.
 func explained(err error, c *remit.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s; start a stack there with remit local, or pass another URL", c.URL)
+		return fmt.Errorf("nothing listens at %s; start it with make run or remit local, or pass another URL", c.URL)
 	}
 	if refusal, is := errors.AsType[*remit.Refused](err); is && refusal.Status == http.StatusUnauthorized {
 		return fmt.Errorf("%w; use another --key", err)

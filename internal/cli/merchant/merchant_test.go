@@ -38,6 +38,23 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
+// TestSmokeEndsAtItsLimit, and not with the time of its other steps.
+func TestSmokeEndsAtItsLimit(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	at := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if !strings.HasPrefix(r.URL.Path, "/transaction/") {
+			return false
+		}
+		_, _ = io.WriteString(w, `{"tx_hash":"0x07","status":"pending"}`)
+		return true
+	})
+	smoke, began := merchant.Smoke{URL: at.URL, Key: api.Key, To: payee, Amount: "10000", Limit: 2 * time.Second}, time.Now()
+	if err := smoke.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "still pending after 2s") ||
+		time.Since(began) > 30*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
 // TestSmokeWaitsForFinality of a main network, 13 to 30 minutes on most (docs/chains.md).
 func TestSmokeWaitsForFinality(t *testing.T) {
 	var smoke merchant.Smoke

@@ -1,24 +1,20 @@
 package merchant
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
-	"github.com/remit-payouts/remit/internal/evm/token"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
@@ -47,47 +43,24 @@ const (
 	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
 )
 
-// A NothingNew reports a run whose rows were all paid and confirmed by an earlier run. Its exit code is 3.
-type NothingNew struct{ text string }
+// An Ended reports a run that paid nothing new (exit status 3), or with rows that are pending (2) or worse (1).
+type Ended struct {
+	text   string
+	status int
+}
 
-func (e *NothingNew) Error() string { return e.text }
+func (e *Ended) Error() string { return e.text }
 
 // ExitCode is the exit status of the command.
-func (e *NothingNew) ExitCode() int { return 3 }
-
-// An Incomplete reports a run in which not every row was confirmed. Its exit code is 2 if the
-// other rows are pending, and 1 if any row was refused, failed or is unknown.
-type Incomplete struct {
-	Rows   int            // of the file
-	Counts map[string]int // rows of each status
-	Advice string
-
-	Interrupted bool // by Ctrl-C or SIGTERM
-}
-
-func (e *Incomplete) Error() string {
-	var parts []string
-	for _, status := range []string{"confirmed", "pending", "failed", refused, unknown, notSent} {
-		if n := e.Counts[status]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
-		}
-	}
-	return map[bool]string{true: "interrupted: "}[e.Interrupted] +
-		fmt.Sprintf("of %s %s%s", counted(e.Rows, "row"), strings.Join(parts, ", "), e.Advice)
-}
-
-// ExitCode is the exit status of the command.
-func (e *Incomplete) ExitCode() int {
-	if e.Counts["confirmed"]+e.Counts["pending"] == e.Rows {
-		return 2
-	}
-	return 1
-}
+func (e *Ended) ExitCode() int { return e.status }
 
 // Validate checks the flags.
 func (c *Pay) Validate() error {
 	if c.Concurrency < 1 || c.Concurrency > 1000 {
 		return fmt.Errorf("--concurrency %d: use 1 to 1000", c.Concurrency)
+	}
+	if strings.TrimSpace(c.Name) != c.Name {
+		return fmt.Errorf("--run %q: leave out the blank", c.Name)
 	}
 	if c.Wait && c.Propose || !c.NotBefore.IsZero() && !c.Propose {
 		return errors.New("--wait does not go with --propose, and --not-before only with it")
@@ -114,7 +87,7 @@ type payout struct {
 
 	mu      sync.Mutex // of the rows' outcomes, the next step and the terminal
 	written time.Time  // when the results were written last
-	shown   int        // columns of the line on the terminal
+	shown   bool       // a line of progress is on the terminal
 }
 
 // Run reads the file, shows the payments, asks for consent, and pays. FILE.results.csv gets the outcome of each row.
@@ -128,18 +101,24 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		return explained(p.propose(ctx), p.api)
 	}
 	if info, err := os.Stat(p.results()); err == nil && info.Mode().IsRegular() && p.earlier() == nil {
-		return fmt.Errorf("reading %s: it was not written by this command, or was changed; move it away", p.results())
+		return fmt.Errorf("reading %s: it was not written by this command, or was changed; restore it: without it, changed rows are paid again", p.results())
 	}
 	p.goesOn, p.open = p.unfinished()
 	err := p.look(ctx, false)
-	if held, is := errors.AsType[*remit.Refused](err); is && held.Code == "proposal_open" {
-		return fmt.Errorf("nothing was paid: this run is proposed (%s); another key approves it, or cancel it and "+
-			"name another --run", regexp.MustCompile(`prp_\w+`).Find(held.Body))
-	} else if err != nil {
+	open, is := errors.AsType[*remit.Refused](err)
+	is = is && open.Code == "proposal_open"
+	if is || err == nil && p.of(func(r *payRow) bool { return r.status == "" }).rows > 0 {
+		var held *remit.Proposal
+		if held, err = p.proposed(ctx, p.batchKey(0)); held != nil {
+			err = fmt.Errorf("this run is proposed (%s is %s); add --propose; another --run pays every row again",
+				held.ID, held.Status)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("nothing was paid: %w", err)
 	}
 	if p.begins != "" && (p.first == "" || !strings.Contains(p.begins, p.first)) {
-		return fmt.Errorf("nothing was paid: %s is of another stack, or tables were lost; move it away", p.results())
+		return fmt.Errorf("nothing was paid: %s is of another stack or merchant, or tables were lost; without it all rows are paid again", p.results())
 	}
 	warnings := p.resembling(ctx)
 	p.lacking = p.paidElse()
@@ -154,10 +133,10 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	}
 	err = p.payNumbered(ctx)
 	if err == nil && p.number > 0 && !p.Batch {
-		err = p.each(ctx, "Paying", unpaidKey, p.pay)
+		err = p.each(ctx, "Paying", "", p.pay)
 	}
 	if err == nil && c.Wait {
-		err = p.each(ctx, "Waiting", func(r *payRow) string { return map[bool]string{true: r.hash}[r.status == "pending"] }, p.await)
+		err = p.each(ctx, "Waiting", "pending", p.await)
 	}
 	for _, r := range p.rows {
 		if r.status == "" {
@@ -190,35 +169,28 @@ func (p *payout) read(ctx context.Context) error {
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: nothing was paid; correct these rows:\n  %s", p.File, strings.Join(bad, "\n  "))
 	}
-	var sum token.Amount
-	for _, r := range p.rows {
-		if sum, err = sum.Add(r.amount); err != nil {
-			return fmt.Errorf("%s: the sum of the rows: %w", p.File, err)
-		}
-	}
 	return nil
 }
 
-// each calls a function with the rows of each group, several groups at once, and shows how many rows of the file are
-// done: those in no group ("") are. The first error ends it.
-func (p *payout) each(ctx context.Context, title string, of func(*payRow) string, do func(context.Context, []*payRow) error) error {
+// each calls do with the rows of each payment of a status, several at once, until an error, and shows how far it is.
+func (p *payout) each(ctx context.Context, title, status string, do func(context.Context, []*payRow) error) error {
 	groups, order, done := map[string][]*payRow{}, []string{}, len(p.rows)
 	for _, r := range p.rows {
-		if name := of(r); name != "" {
-			if groups[name] = append(groups[name], r); len(groups[name]) == 1 {
-				order = append(order, name)
+		if r.status == status {
+			if groups[r.key] = append(groups[r.key], r); len(groups[r.key]) == 1 {
+				order = append(order, r.key)
 			}
 			done--
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.Concurrency)
-	for _, name := range order {
+	for _, key := range order {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			rows := groups[name]
+			rows := groups[key]
 			if err := do(ctx, rows); err != nil {
 				return fmt.Errorf("line %d: %w", rows[0].line, err)
 			}
@@ -235,9 +207,8 @@ func (p *payout) each(ctx context.Context, title string, of func(*payRow) string
 // progress replaces the line on the terminal, and ends it once all is done. The caller holds the lock.
 func (p *payout) progress(title string, done int) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		text := fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row"))
-		fmt.Fprintf(os.Stderr, "\r%-*s", p.shown, text)
-		p.shown = utf8.RuneCountInString(text)
+		fmt.Fprintf(os.Stderr, "\r%-40s", fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
+		p.shown = true
 	}
 	if done == len(p.rows) {
 		p.leave()
@@ -246,14 +217,11 @@ func (p *payout) progress(title string, done int) {
 
 // leave begins a new line on the terminal after a line of progress.
 func (p *payout) leave() {
-	if p.shown > 0 {
+	if p.shown {
 		fmt.Fprintln(os.Stderr)
 	}
-	p.shown = 0
+	p.shown = false
 }
-
-// unpaidKey groups the rows without a payment, each by its own key.
-func unpaidKey(r *payRow) string { return map[bool]string{true: r.key}[r.status == ""] }
 
 // pay asks for a row's payment until the API reports its outcome.
 func (p *payout) pay(ctx context.Context, rows []*payRow) error {
@@ -265,12 +233,8 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 		p.noted(r, made)
 	case answered && shut(refusal):
 		return fmt.Errorf("%w; use another --key, since this one can pay no row", err)
-	case answered && refusal.Code == "idempotency_key_reused":
-		p.lost(r, refused, cmp.Or(p.cancelled(ctx, r.key), why(refusal)))
 	case answered:
 		p.lost(r, refused, why(refusal))
-	case ctx.Err() != nil:
-		p.lost(r, unknown, "the command was interrupted before the answer")
 	default:
 		p.lost(r, unknown, Plain(err))
 	}
@@ -278,17 +242,21 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 }
 
 // ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this
-// run or the one before, which may still be carried out, a refusal of the next one leaves the outcome unknown.
+// run or the one before, which may still be carried out, or beside a proposal, a refusal leaves the outcome unknown.
 func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment, error) {
 	lost, ctx := time.Now().Before(p.open), touching(ctx, p.results())
 	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
 		made, err := p.api.Attempt(ctx, key, asked)
-		open, is := errors.AsType[*remit.OutcomeUnknown](err)
-		lost = lost || is && open.Last.Status != 429 && !strings.Contains(string(open.Last.Body), `"payment_rail_unavailable"`)
+		o, is := errors.AsType[*remit.OutcomeUnknown](err)
+		lost = lost || is && o.Last.Status != 429 && !strings.Contains(string(o.Last.Body), "payment_rail_unavailable")
 		return made, err
 	})
-	if refusal, is := errors.AsType[*remit.Refused](err); is && lost && refusal.Code != "idempotency_key_reused" {
+	if refusal, is := errors.AsType[*remit.Refused](err); is && refusal.Code != "idempotency_key_reused" &&
+		(lost || refusal.Code == "proposal_open") {
 		err = errors.New(refusal.Error() + ", but one before may still pay: run the same command again in 71 seconds")
+		if refusal.Code == "proposal_open" {
+			err = errors.New(refusal.Error() + "; its proposal may still pay: have it approved or cancelled")
+		}
 	}
 	return made, err
 }
@@ -320,8 +288,9 @@ func (p *payout) noted(r *payRow, made remit.Payment) {
 	}
 	if r.problem = ""; made.Failure != nil {
 		r.problem = strings.TrimSpace(string(made.Failure.Code) + " " + made.Failure.Message)
+	} else if strings.HasPrefix(string(made.Progress), "waiting") {
+		r.problem = string(made.Progress)
 	}
-	r.stage = string(made.Progress)
 }
 
 func (p *payout) lost(r *payRow, status, problem string) {
@@ -346,8 +315,7 @@ func why(refusal *remit.Refused) string {
 	return strings.TrimSpace(refusal.Code + " " + refusal.Detail)
 }
 
-// retried repeats a request until its answer is final or the time is over. It waits as long
-// as the API asks, and otherwise twice as long each time, from half a second to half a minute.
+// retried repeats a request until its answer is final or the time is over, as the API asks or with a growing pause.
 func retried[T any](ctx context.Context, patience time.Duration, do func() (T, error)) (T, error) {
 	end := time.Now().Add(patience)
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
@@ -386,37 +354,46 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &NothingNew{"nothing new: " + before.text(p) + ", paid before; name another payout with --run"}
+			return &Ended{"nothing new: " + before.text(p) + ", paid before; another --run pays every row again", 3}
 		}
-		all := p.of(func(*payRow) bool { return true })
-		are := map[bool]string{true: "the row is", false: fmt.Sprintf("all %d rows are", all.rows)}[all.rows == 1]
+		all, are := p.of(func(*payRow) bool { return true }), "the row is"
+		if all.rows > 1 {
+			are = fmt.Sprintf("all %d rows are", all.rows)
+		}
 		_, err := fmt.Fprintf(out, "%s confirmed, %s%s; %s has the hashes\n", are, p.tokens(all.sum), then, p.results())
 		return err
 	}
-	advice := then + "; " + p.results() + " has each"
+	var parts []string
+	for _, status := range []string{"confirmed", "pending", "failed", refused, unknown, notSent} {
+		if n := counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
+		}
+	}
+	end := &Ended{fmt.Sprintf("of %s %s%s; %s has each", counted(len(p.rows), "row"), strings.Join(parts, ", "), then, p.results()), 1}
 	switch {
 	case counts[unknown]+counts[notSent] > 0:
-		advice += "; run the same command again: nothing is paid twice"
-	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
-		advice += "; run the same command again with --wait to see their end"
+		end.text += "; run the same command again: nothing is paid twice"
+	case counts["pending"]+counts["confirmed"] == len(p.rows):
+		end.text += "; run the same command again with --wait to see their end"
+		end.status = 2
 	}
-	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice, Interrupted: ctx.Err() != nil}
+	if ctx.Err() != nil {
+		end.text = "interrupted: " + end.text
+	}
+	return end
 }
 
 // problems lists why rows were not paid, and several lines with the same reason as one.
 func (p *payout) problems(out io.Writer) {
-	problem := func(r *payRow) string {
-		return cmp.Or(map[bool]string{true: r.stage}[strings.HasPrefix(r.stage, "waiting")], r.problem)
-	}
 	for i, r := range p.rows {
-		same := func(i int) bool { return p.rows[i].status == r.status && problem(p.rows[i]) == problem(r) }
-		if problem(r) == "" || i > 0 && same(i-1) {
+		same := func(i int) bool { return p.rows[i].status == r.status && p.rows[i].problem == r.problem }
+		if r.problem == "" || i > 0 && same(i-1) {
 			continue
 		}
 		lines, end := fmt.Sprint("line ", r.line), i
 		for ; end+1 < len(p.rows) && same(end+1); end++ {
 			lines = fmt.Sprintf("lines %d to %d", r.line, p.rows[end+1].line)
 		}
-		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, problem(r))
+		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
 	}
 }

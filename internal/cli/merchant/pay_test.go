@@ -108,31 +108,21 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 // TestPayAssets: a run pays the asset that its rows name, and no other.
 func TestPayAssets(t *testing.T) {
 	api, _ := localtest.Stack(t, "--rail=usdc", "--rail=eurc")
-	all := must.Get(api.Assets(t.Context()))(t)
-	plain := write(t, "address,amount\n"+payee+",1\n")
-	euros := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,"+all[1].Asset+"\n")
-	mixed := write(t, "address,amount,asset\n"+payee+",1.5,EURC\n"+payee+",2,\n"+payee+",3,usdc\n")
-	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // plain's in a run Q
+	all, dir := must.Get(api.Assets(t.Context()))(t), t.TempDir()
+	words := map[string]string{"payee": payee, "eurc": all[1].Asset}
+	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // of its first row in a run Q
 	must.Get(api.Attempt(t.Context(), key, remit.Order{Asset: all[1].Asset, To: payee, Amount: "1000000"}))(t)
-	for _, row := range [][3]string{
-		{euros, "--wait", `to pay +2 rows, 3.5 EURC in all(?s).*all 2 rows are confirmed, 3.5 EURC`},
-		{euros, "--asset=usdc", `(?s)nothing was paid; correct these rows:\n  line 2: it is of EURC \(` + all[1].Asset + `\), and the run pays USDC .*line 3: `},
-		{mixed, "--asset=eurc", `(?s)nothing was paid; correct these rows:\n  line 3: it is of USDC .*; give each asset a file.*line 4: `},
-		{plain, "--asset=dai", `asset "dai": name one of `},
-		{plain, "", `nothing was paid: this run pays EURC .` + all[1].Asset + `.; give USDC another --run`},
-		{plain, "--run=June --wait", `the row is confirmed, 1 USDC`},
-		{write(t, "address,amount,currency,\n"+payee+",1,EURC,\n"), "--run=Other", `column currency would be ignored; rename it to asset`},
-		{write(t, "address,amount,note,\n"+payee+",1,x,\n"), "--run=Other", `csv: ignored columns: \["note"\]\n`},
-		{plain, "--run=Q --dry-run", `to pay +1 row, 1 USDC in all`},
-		{write(t, "address,\t\tamount\t\t\n"+payee+",\t\t1\t\t\n"), "--run=T --dry-run", `to pay +1 row, 1 USDC in all`},
-		{write(t, "address\tamount\n"+payee+"\t0.125\n"), "--run=T --dry-run", `to pay +1 row, 0.125 USDC in all`},
-		{plain, "--run=P --propose --asset=eurc", `awaiting_approval`},
-		{plain, "--run=P --propose --dry-run", `nothing was proposed: this run was begun with --batch, another asset`},
-	} {
-		if _, said := pay(t, api, row[0], "--yes "+row[1]); !matches(row[2], said) {
-			t.Errorf("%q says %s, want %s", row[1], said, row[2])
+	files := map[string]string{} // by their text
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		text, flags := c.In[0], c.In[1]
+		if files[text] == "" {
+			files[text] = filepath.Join(dir, fmt.Sprint(len(files), ".csv"))
+			must.OK(t, os.WriteFile(files[text], []byte(text), 0o600))
 		}
-	}
+		if _, said := pay(t, api, files[text], "--yes "+flags); !matches(c.Want, said) {
+			t.Errorf("%q says %s, want %s", flags, said, c.Want)
+		}
+	})
 }
 
 // TestPayFileSavedAgain: a spreadsheet that saves the file again changes blanks, accents and leading zeros.
@@ -159,7 +149,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	ends(1, `(?s)line 2 repeats a row that this run has as "00123": 1 USDC .*nothing was paid`, "")
 	ends(0, `all 3 rows are confirmed.*; paid now: 1 row, 1 USDC; before: 2 rows, 2 USDC, on `+day, "--duplicates")
-	ends(3, `paid otherwise +1 row, with another reference`, "")
+	ends(3, `no longer there 1 row that this run paid`, "")
 	ends(0, `all 3 rows are confirmed`, "--run July/1")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("123", "salary Ada", "José"), "1,sal", "1.5,sal", 1)), 0o600))
 	ends(1, `(?s)line 3 repeats a row that this run has with another amount: 1\.5 USDC .*nothing was paid`, "")
@@ -177,7 +167,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	killed = regexp.MustCompile(`\n3,,\w+`).ReplaceAllString(killed, "\n3,,")
 	must.OK(t, os.WriteFile(file+".results.csv", []byte(killed), 0o600))
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "else", "José")), 0o600))
-	ends(1, `(?s)paid otherwise +2 rows.*, "salary Ada" \(not in the file\)`, "")
+	ends(1, `(?s)no longer there 2 rows.*, "salary Ada" \(not in the file\)`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("=1")), 0o600))
 	ends(0, `the row is confirmed`, "--run=formula")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("=1"), ",1,", ",1.5,", 1)), 0o600))
@@ -314,7 +304,7 @@ func TestPayKeys(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch r.URL.Path {
-		case "/transactions":
+		case "/transactions", "/proposals":
 			_, _ = io.WriteString(w, `{"data":[]}`)
 		case "/send-payment", "/send-payments":
 			used = append(used, r.Header.Get("Idempotency-Key"))
@@ -336,5 +326,22 @@ func TestPayKeys(t *testing.T) {
 	}
 	if have.String() != string(want) {
 		t.Errorf("the keys are now\n%s\nand were\n%s", have.String(), want)
+	}
+}
+
+// TestPayTellsWhyARowWaits, which is no error of the row in its results.
+func TestPayTellsWhyARowWaits(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	at := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"tx_hash":"0x07","status":"pending","progress":"waiting_for_funds"}`)
+		}
+		return r.Method == http.MethodPost
+	})
+	file := write(t, "address,amount\n"+payee+",1\n")
+	pays(t, &remit.Client{URL: at.URL, Key: api.Key}, file, "--yes", 2, `line 2 pending: waiting_for_funds\n`)
+	if results := must.Get(os.ReadFile(file + ".results.csv"))(t); !matches(`(?m)^2,pending,0x07,,,,`+payee, string(results)) {
+		t.Errorf("%s", results)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -19,8 +18,7 @@ import (
 
 // The batches of a run are numbered from 0, and the number alone gives the Idempotency-Key. A number is used only after
 // the number before it: so a run's stored batches, from any process and any file, have the numbers below the first
-// unused one, and two processes cannot both pay under one number. Their payments are taken out of the rows before the
-// next batch is planned. Nothing else is remembered.
+// unused one, and two processes cannot both pay under one number. Their rows are taken before a batch is planned.
 //
 // The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every other row is paid under
 // a key of its own. No process sends anything else before number 0 is stored, and each goes on in the stored mode.
@@ -56,7 +54,7 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	case err != nil || p.Batch || p.number == 0: // nothing is sent before number 0 is stored
 		return err
 	}
-	return p.each(ctx, "Looking up", unpaidKey, func(ctx context.Context, rows []*payRow) error {
+	return p.each(ctx, "Looking up", "", func(ctx context.Context, rows []*payRow) error {
 		r := rows[0]
 		stored, err := retried(ctx, p.Patience, func() ([]remit.Payment, error) {
 			stored, err := p.under(ctx, r.key)
@@ -79,25 +77,18 @@ func (p *payout) find(ctx context.Context) error {
 			free[r.content()] = append(free[r.content()], r)
 		}
 	}
-	for window := 1; ; window = p.Concurrency {
-		first, found, errs := p.number, make([][]remit.Payment, window), make([]error, window)
-		var asked sync.WaitGroup
-		for i := range window {
-			asked.Go(func() { found[i], errs[i] = p.under(ctx, p.batchKey(first+i)) })
+	for {
+		found, err := p.under(ctx, p.batchKey(p.number))
+		if err != nil || len(found) == 0 {
+			return err
 		}
-		asked.Wait()
-		for i := range window {
-			if errs[i] != nil || len(found[i]) == 0 {
-				return errs[i]
-			}
-			if p.number == 0 {
-				if goesOn, err := p.begun(ctx, found[i][0]); err != nil || !goesOn {
-					return err
-				}
-			}
-			if err := p.take(found[i][0], free); err != nil {
+		if p.number == 0 {
+			if goesOn, err := p.begun(ctx, found[0]); err != nil || !goesOn {
 				return err
 			}
+		}
+		if err := p.take(found[0], free); err != nil {
+			return err
 		}
 	}
 }
@@ -116,8 +107,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 	return stored, nil
 }
 
-// begun sets the run to the mode of its first payment, and reports whether that is a batch.
-// If it is a single payment, it removes that payment's row.
+// begun sets the run to the mode of its first payment, and reports whether that is a batch. Else it takes its row.
 func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ error) {
 	p.first = first.TxHash
 	words := maps.Equal(first.Metadata, alone)
@@ -129,8 +119,7 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 	}
 	if p.Batch != batch {
 		p.Batch = batch
-		fmt.Fprintln(p.out, map[bool]string{true: "this run was begun with --batch, and goes on so",
-			false: "this run was begun without --batch, and goes on so"}[batch])
+		fmt.Fprintf(p.out, "this run was begun with --batch=%t, and goes on so\n", batch)
 	}
 	if batch {
 		return true, nil
@@ -148,7 +137,7 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 		return false, err
 	case len(its) > 0: // the first of those with the same content, whose own key is never used
 		p.paid(its[:1], first, p.batchKey(0))
-	case first.Failure == nil || !slices.Contains(paidNobody, string(first.Failure.Code)):
+	default:
 		p.lacks(first, p.batchKey(0), remit.BatchEntry{To: first.To, Amount: first.Amount, Reference: first.Reference})
 	}
 	p.recall()
@@ -208,34 +197,36 @@ func (p *payout) paid(rows []*payRow, made remit.Payment, key string) {
 	}
 }
 
-// payNumbered pays the rows that have no payment yet, one batch at a time, or the first
-// of them alone. While the outcome of one payment is not known, no other is sent.
+// payNumbered pays one batch at a time, or the first row alone. While an outcome is not known, nothing else is sent.
 func (p *payout) payNumbered(ctx context.Context) error {
 	stale := 0
 	for ctx.Err() == nil && (p.Batch || p.number == 0) {
 		var rows []*payRow
-		left, size := 0, map[bool]int{true: p.size, false: 1}[p.Batch]
+		left := 0
 		for _, r := range p.rows {
 			if r.status != "" {
 				continue
 			}
-			if left++; len(rows) < size {
+			if left++; len(rows) == 0 || p.Batch && len(rows) < p.size {
 				rows = append(rows, r)
 			}
 		}
-		if p.Batch {
-			p.progress("Paying", len(p.rows)-left)
-		}
+		p.progress("Paying", len(p.rows)-left)
 		if left == 0 {
 			return nil
 		}
-		key, batch := p.batchKey(p.number), remit.Batch{Asset: p.coin.Asset, Reference: batchReference(p.number)}
-		for _, r := range rows {
-			batch.Payments = append(batch.Payments, remit.Entry{To: r.to.String(), Amount: r.order().Amount, Reference: r.reference})
+		key, order := p.batchKey(p.number), rows[0].order()
+		order.Metadata = alone
+		asked := any(order)
+		if p.Batch {
+			b := remit.Batch{Asset: p.coin.Asset, Reference: batchReference(p.number)}
+			for _, r := range rows {
+				o := r.order()
+				b.Payments = append(b.Payments, remit.Entry{To: o.To, Amount: o.Amount, Reference: o.Reference})
+			}
+			asked = b
 		}
-		first := rows[0].order()
-		first.Metadata = alone
-		made, err := p.ask(ctx, key, map[bool]any{true: batch, false: first}[p.Batch])
+		made, err := p.ask(ctx, key, asked)
 		if err == nil {
 			p.number++
 			p.paid(rows, made, key)
@@ -250,8 +241,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unpaid deals with a batch that the API did not answer with a payment, and reports whether the next may be sent. A
-// refusal leaves the number unused. stale counts consecutive answers without progress.
+// unpaid reports whether the next batch may be sent after one without a payment. stale counts answers without progress.
 func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *int) (more bool, _ error) {
 	refusal, answered := errors.AsType[*remit.Refused](err)
 	if !answered {
@@ -262,16 +252,11 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case shut(refusal):
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case refusal.Code == "idempotency_key_reused": // by another process, or for another file
-		if cancelled := p.cancelled(ctx, p.batchKey(p.number)); cancelled != "" {
-			p.number++
-			_, err = p.stop(rows, refused, cancelled)
-			return true, err
-		}
 		before, repeats := p.number, len(p.repeats())
 		if err = p.look(ctx, true); err != nil {
 			return p.stop(rows, unknown, Plain(err))
 		} else if len(p.repeats()) > repeats && !p.Duplicates {
-			return false, errors.New("this run has paid a row under another reference meanwhile; run the same command again")
+			return false, errors.New("a row was paid under another reference meanwhile; run the same command again")
 		}
 		if *stale++; p.number > before {
 			*stale = 0

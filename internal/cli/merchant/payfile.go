@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +39,7 @@ type payRow struct {
 	made    time.Time // when its payment was made
 	before  string    // the status in which the payment was found before this run paid anything; "" if there was none
 	doubt   bool      // something is begun under its key
-	stage   string    // how far a pending payment has come
-	problem string    // why it was refused, failed, or is not known
+	problem string    // why it was refused, failed, waits, or is not known
 }
 
 func (r *payRow) order() remit.Order {
@@ -53,6 +53,7 @@ func (r *payRow) pays(to string, amount remit.Amount) bool {
 // The columns that a file may have; names are compared without regard to case.
 var (
 	addressColumns = []string{"address", "wallet_address", "to"}
+	wrongNames     = map[string]string{"currency": "asset", "symbol": "asset", "token": "asset", "ref": "reference"}
 	payColumns     = append([]string{"amount", "amount_units", "reference", "asset"}, addressColumns...)
 )
 
@@ -76,11 +77,13 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 	if len(ignored) > 0 {
 		fmt.Fprintf(p.out, "%s: ignored columns: %q\n", p.File, ignored)
 	}
-	seen := map[string][]int{} // the lines of the rows with the same content
+	seen, sum := map[string][]int{}, token.Amount{} // the lines of the rows with the same content
 	for {
 		fields, err := f.Read()
 		if errors.Is(err, io.EOF) {
 			break
+		} else if (err == nil || errors.Is(err, csv.ErrFieldCount)) && strings.TrimSpace(strings.Join(fields, "")) == "" {
+			continue
 		}
 		if broken, ok := errors.AsType[*csv.ParseError](err); ok {
 			bad = append(bad, fmt.Sprintf("line %d: %v", broken.StartLine, broken.Err))
@@ -103,6 +106,9 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 			err = fmt.Errorf("it is of %s (%s), and the run pays %s (%s); give each asset a file and a --run",
 				row.asset.Token, row.asset.Asset, p.coin.Token, p.coin.Asset)
 		}
+		if err == nil {
+			sum, err = sum.Add(row.amount)
+		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("line %d: %v", line, err))
 			continue
@@ -114,6 +120,9 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		row.key = payKey(content, len(seen[content]))
 		seen[content] = append(seen[content], line)
 		p.rows = append(p.rows, row)
+	}
+	if len(f.split) == len(p.rows)+len(bad) {
+		bad = append(bad, f.split...)
 	}
 	if f.commas {
 		bad = append(bad, f.thousands...)
@@ -133,6 +142,7 @@ type payFile struct {
 	// "1.000" is refused in a file with semicolons, tabs, or commas in amounts, where a dot may separate thousands.
 	commas    bool
 	thousands []string
+	split     []string // rows as 1,50, which are refused if the file has no others
 }
 
 func payFileOf(file []byte) (*payFile, error) {
@@ -158,8 +168,8 @@ func payFileOf(file []byte) (*payFile, error) {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := f.column[name]; twice && slices.Contains(payColumns, name) {
 			return nil, fmt.Errorf("the header has the column %s twice; remove one", name)
-		} else if slices.Contains([]string{"currency", "symbol", "token"}, name) {
-			return nil, fmt.Errorf("the column %s would be ignored; rename it to asset, or remove it", name)
+		} else if as := wrongNames[name]; as != "" {
+			return nil, fmt.Errorf("the column %s would be ignored; rename it to %s, or remove it", name, as)
 		}
 		f.column[name] = i
 	}
@@ -185,8 +195,20 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 	return have[0], nil
 }
 
+// split finds an amount with a comma and no quotes, as 1,50 or 1.000,50, at the end of a row.
+var split = regexp.MustCompile(`^ *(\d+, *\d\d|\d{1,3}, *\d{3}\.\d+|\d{1,3}(\.\d{3})+, *\d\d?)$`)
+
 func (f *payFile) read(row *payRow, fields []string) (err error) {
-	text := strings.TrimSpace(fields[f.column[f.amount]])
+	place := f.column[f.amount]
+	text := strings.TrimSpace(fields[place])
+	end := strings.TrimRight(strings.Join(fields[place:], ","), ", ")
+	if f.Comma == ',' && !strings.Contains(text, ",") && split.MatchString(end) {
+		err := fmt.Errorf("%s %q may be one amount; use a point, or move the column to the end", f.amount, end)
+		if strings.Contains(end, ".") {
+			return err
+		}
+		f.split = append(f.split, fmt.Sprintf("line %d: %v", row.line, err))
+	}
 	f.commas = f.commas || strings.Contains(text, ",")
 	whole, part, dot := strings.Cut(text, ".")
 	if dot && len(part) == 3 && !strings.Contains(part, ".") && !strings.HasPrefix(whole, "0") {

@@ -45,9 +45,15 @@ func (p *payout) write(age time.Duration) error {
 	w := csv.NewWriter(&b)
 	_ = w.Write(resultColumns)
 	for _, r := range p.rows {
-		created := map[bool]string{false: r.made.UTC().Format(time.RFC3339)}[r.made.IsZero()]
-		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, r.block, r.problem, r.to.String(), r.amount.String(), r.key,
-			noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.coin.Decimals), created, p.coin.Asset})
+		created, problem := "", r.problem
+		if r.status == "pending" { // why it waits is no error
+			problem = ""
+		}
+		if !r.made.IsZero() {
+			created = r.made.UTC().Format(time.RFC3339)
+		}
+		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, r.block, problem, r.to.String(),
+			r.amount.String(), r.key, noFormula(r.reference), noFormula(r.name), r.amount.Tokens(p.coin.Decimals), created, p.coin.Asset})
 	}
 	_ = w.WriteAll(p.lacking) // hashes of paid rows are never dropped
 	w.Flush()
@@ -89,8 +95,7 @@ func (p *payout) earlier() [][]string {
 	return records[1:]
 }
 
-// unfinished reports whether an earlier run did not see the end of every row, and until when its requests may be
-// carried out; zero if all rows have an outcome.
+// unfinished reports whether an earlier run did not see the end of every row, and until when its requests may pay.
 func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	info, err := os.Stat(p.results())
 	for _, was := range p.earlier() {
@@ -139,8 +144,11 @@ func (p *payout) paidElse() (paid [][]string) {
 	return append(paid, slices.DeleteFunc(p.lacking, func(stored []string) bool { return known[stored[2]] })...)
 }
 
-// lacks notes a payment of the run, or an entry of a batch, that no row of the file matches.
+// lacks notes a payment of the run, or an entry of a batch, that no row of the file matches, unless it paid nobody.
 func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
+	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
+		return
+	}
 	p.lacking = append(p.lacking, []string{"none", string(made.Status), made.TxHash, made.OnchainTxHash, "", "", e.To,
 		e.Amount.String(), key, noFormula(e.Reference), "", tokens(e.Amount, p.coin.Decimals),
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
@@ -148,14 +156,17 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 
 // match notes a payment of this run, known by its key: for its row, or for a row that the file lacks.
 func (p *payout) match(made remit.Payment) {
-	key := map[bool]string{true: made.IdempotencyKey}[strings.EqualFold(made.Asset, p.coin.Asset)]
-	words := strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
+	key := made.IdempotencyKey
+	if !strings.EqualFold(made.Asset, p.coin.Asset) {
+		return
+	}
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.key == key })
 	if i >= 0 && p.rows[i].status == "" {
 		p.noted(p.rows[i], made)
 	}
+	words := strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
 	for n := range 100 { // rows with the same content
-		if i < 0 && key == payKey(words, n) && (made.Failure == nil || !slices.Contains(paidNobody, string(made.Failure.Code))) {
+		if i < 0 && key == payKey(words, n) {
 			p.lacks(made, key, remit.BatchEntry{To: made.To, Amount: made.Amount, Reference: made.Reference})
 		}
 	}

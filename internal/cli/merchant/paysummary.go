@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +22,10 @@ import (
 
 // A tally counts rows and their tokens.
 type tally struct {
-	rows    int
-	sum     token.Amount
-	largest token.Amount
-	days    []string // of their payments
+	rows        int
+	sum         token.Amount
+	largest     token.Amount
+	first, last string // days of their payments
 }
 
 func (p *payout) of(chosen func(*payRow) bool) (t tally) {
@@ -34,17 +34,14 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 			continue
 		}
 		t.rows++
-		if sum, err := t.sum.Add(r.amount); err == nil { // read refuses files with a larger sum
-			t.sum = sum
-		}
+		t.sum, _ = t.sum.Add(r.amount) // parse refuses files with a larger sum
 		if t.largest.Less(r.amount) {
 			t.largest = r.amount
 		}
-		if !r.made.IsZero() {
-			t.days = append(t.days, r.made.Format(time.DateOnly))
+		if day := r.made.Format(time.DateOnly); !r.made.IsZero() {
+			t.first, t.last = min(cmp.Or(t.first, day), day), max(t.last, day)
 		}
 	}
-	slices.Sort(t.days)
 	return t
 }
 
@@ -54,10 +51,10 @@ func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals
 // text is as "2 rows, 300 USDC, on 2026-06-28".
 func (t tally) text(p *payout) string {
 	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
-	if days := slices.Compact(slices.Clone(t.days)); len(days) == 1 {
-		text += ", on " + days[0]
-	} else if len(days) > 1 {
-		text += ", from " + days[0] + " to " + days[len(days)-1]
+	if t.first != t.last {
+		text += ", from " + t.first + " to " + t.last
+	} else if t.first != "" {
+		text += ", on " + t.first
 	}
 	return text
 }
@@ -67,10 +64,13 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
 	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
-	do := map[bool][]string{false: {"pay", "paid"}, true: {"propose", "proposed"}}[p.Propose]
+	do, done := "pay", "paid"
+	if p.Propose {
+		do, done = "propose", "proposed"
+	}
 	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  %-16s%s; not again: name another payout with --run\n", do[1]+" before", paid.text(p))
+		fmt.Fprintf(out, "  %-16s%s; not again, but by another --run\n", done+" before", paid.text(p))
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
 		fmt.Fprintf(out, "  failed before   %s, not tried again: use another reference, or a file of its own with "+
@@ -80,7 +80,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  paid otherwise  %s, with another reference or amount, or removed:\n", counted(n, "row"))
+		fmt.Fprintf(out, "  no longer there %s that this run paid: removed, or changed since:\n", counted(n, "row"))
 		for i, was := range p.lacking {
 			if i == 5 && !p.DryRun {
 				fmt.Fprintf(out, "    and %d more; --dry-run shows all\n", n-i)
@@ -91,7 +91,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		}
 	}
 	if fresh.rows == 0 {
-		fmt.Fprintf(out, "  %-16snothing\n", "to "+do[0])
+		fmt.Fprintf(out, "  %-16snothing\n", "to "+do)
 		return nil
 	}
 	how := ""
@@ -99,23 +99,21 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 		how = ", in " + counted((fresh.rows+p.size-1)/p.size, "batch")
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
-	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do[0], fresh.text(p), largest, how, p.URL)
+	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do, fresh.text(p), largest, how, p.URL)
 	if doubt.rows > 0 {
 		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
 			counted(doubt.rows, "row"))
 	}
-	repeats, unsure := p.repeats(), p.Propose && len(warnings) > 0 // of older proposals
+	repeats := p.repeats()
 	for _, line := range append(repeats, warnings...) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	switch {
-	case p.DryRun, p.Yes && p.Duplicates, p.Yes && len(repeats) == 0 && !unsure:
+	case p.DryRun, p.Yes && p.Duplicates, p.Yes && len(repeats) == 0:
 		return nil
-	case p.Yes && len(repeats) == 0:
-		return errors.New("nothing was proposed: older proposals may hold some rows; add --duplicates to propose all")
 	case p.Yes:
 		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, "+
-			"or name another --run", do[1], counted(len(repeats), "repeat"), do[0])
+			"or name another --run, which takes every row again", done, counted(len(repeats), "repeat"), do)
 	}
 	return consent(ctx, out)
 }
@@ -172,9 +170,8 @@ func consent(ctx context.Context, out io.Writer) error {
 	return refusal
 }
 
-// resembling returns a warning for each row to pay whose address may be mistaken for a known one:
-// of another row, of an earlier run's results, of the newest 100 entries of the address book, or
-// of the newest 100 payments. A key that may not read one of these is not warned of it.
+// resembling returns a warning for each row to pay whose address may be mistaken for that of another row, of an earlier
+// run's results, of the newest 100 entries of the address book or the newest 100 payments, as far as the key may read.
 func (p *payout) resembling(ctx context.Context) (warnings []string) {
 	type ends [4]byte
 	known, named := map[ends][]token.Address{}, map[token.Address]string{}

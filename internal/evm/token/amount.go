@@ -41,7 +41,7 @@ func ParseAmount(s string) (Amount, error) {
 		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
 	}
 	if strings.Trim(s, "0123456789") != "" {
-		return Amount{}, fmt.Errorf("%w: not a decimal number", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: use digits only: no sign, blank, letter or currency", ErrAmount)
 	}
 	var a Amount
 	if err := a.units.SetFromDecimal(s); err != nil {
@@ -61,7 +61,7 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	case pointed && (whole == "" || fraction == ""):
 		return Amount{}, fmt.Errorf("%w: a point needs digits on both sides", ErrAmount)
 	case len(fraction) > decimals:
-		return Amount{}, fmt.Errorf("%w: more than %d decimals", ErrAmount, decimals)
+		return Amount{}, fmt.Errorf("%w: finer than %s, the smallest unit", ErrAmount, Units(1).Tokens(decimals))
 	case len(whole) > 1 && whole[0] == '0':
 		return Amount{}, fmt.Errorf("%w: begins with 0", ErrAmount)
 	}

@@ -224,7 +224,8 @@ class _Call:
     def refusal(self, found: dict[str, Any]) -> Refused | None:
         """Returns the last answer as a refusal, None if it leaves open what became of the request."""
         detail, code, index = found.get("detail"), found.get("code") or "", found.get("index")
-        open = self.status in (408, 429) or self.status == 409 and (self.pays or code == "idempotency_in_progress")
+        busy = code == "idempotency_in_progress" or self.pays and code != "proposal_open"
+        open = self.status in (408, 429) or self.status == 409 and busy
         if not 400 <= self.status <= 499 or open or detail is None:
             return None
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
@@ -297,7 +298,7 @@ class _Call:
 
     async def settle(self, refusal: Refused, intent: str, asked: Batch, post: Callable[[], Coroutine[Any, Any, Any]], prove: bool) -> Any:
         """Finds out what a refusal means: without prove, by a look-up 35 s after the last unanswered attempt's end."""
-        if prove and refusal.code != "idempotency_key_reused":
+        if prove and refusal.code not in ("idempotency_key_reused", "proposal_open"):
             made = await self.prove(refusal, post)
             if not isinstance(made, Refused):
                 return made
@@ -306,9 +307,9 @@ class _Call:
             refusal = made
         key, self.key, memory, reused = self.key, "", self.over._memory, refusal.code == "idempotency_key_reused"
         a = memory.note(key)
-        self.pays = a.last > -math.inf
+        self.pays = a.last > -math.inf and refusal.code != "proposal_open"
         if not self.pays and not reused:
-            refusal.settled = not prove and not a.paid and refusal.status not in (401, 403, 413)  # judged first
+            refusal.settled = not prove and not a.paid and refusal.status not in (401, 403, 409, 413)
             raise refusal
         while (wait := memory.note(key).last + _LIFETIME - self.over._now()) > 1e-6:
             if not await self.pause(wait):

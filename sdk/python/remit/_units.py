@@ -13,7 +13,7 @@ def amount_of(value: int | str) -> int:
 
 
 def parse_units(tokens: str, decimals: int) -> int:
-    """Returns whole tokens, such as "1.50", in the smallest unit (decimals: 0 to 255). What does not fit exactly raises ValueError."""
+    """Returns whole tokens, such as "1.50", exactly in the smallest unit (decimals: 0 to 255), or raises ValueError."""
     if not isinstance(tokens, str):
         raise TypeError(f"{tokens!r:.100} is no text such as '1.50'")
     parts = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", tokens)

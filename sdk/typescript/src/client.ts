@@ -205,7 +205,7 @@ class Call {
   private refusal(json: any): Refused | undefined {
     const status = this.last?.status ?? 0;
     if (status < 400 || status > 499 || status === 408 || status === 429 || json?.detail == null) return undefined;
-    if (status === 409 && (this.pays || json.code === "idempotency_in_progress")) return undefined;
+    if (status === 409 && (json.code === "idempotency_in_progress" || (this.pays && json.code !== "proposal_open"))) return undefined;
     const item = Array.isArray(json.detail) ? json.detail[0] : undefined;
     const place = typeof item?.loc?.[2] === "number" ? item.loc[2] : undefined; // body.payments.PLACE
     const detail = item ? JSON.stringify(json.detail) : String(json.detail);
@@ -273,7 +273,7 @@ class Call {
 
   /** Finds out what a refusal means: without settle, by a look-up 35 s after the end of the last unanswered attempt. */
   async settle(refusal: Refused, intent: string, asked: Batch, post: Post, settle = false): Promise<Payment> {
-    if (settle && refusal.code !== "idempotency_key_reused") {
+    if (settle && !["idempotency_key_reused", "proposal_open"].includes(refusal.code)) {
       const made = await this.prove(refusal, post);
       if (!(made instanceof Refused)) return made;
       if (made.settled) throw made;
@@ -283,9 +283,9 @@ class Call {
     const [idempotencyKey, memory] = [this.key, this.over.memory];
     this.key = "";
     const { last, paid } = memory.note(idempotencyKey);
-    this.pays = last > -Infinity;
+    this.pays = last > -Infinity && refusal.code !== "proposal_open";
     if (!this.pays && !reused) {
-      refusal.settled = !settle && !paid && ![401, 403, 413].includes(refusal.status); // come before what is stored
+      refusal.settled = !settle && !paid && ![401, 403, 409, 413].includes(refusal.status); // judged first, or open
       throw refusal;
     }
     for (let wait; (wait = memory.note(idempotencyKey).last + lifetime - this.over.now()) > 0.001; ) {

@@ -28,7 +28,7 @@ export function amountOf(value: AmountLike): bigint {
   return BigInt(value);
 }
 
-/** Returns whole tokens, such as "1.50", in the smallest unit of a token with 0 to 255 decimals. What does not fit exactly throws. */
+/** Returns whole tokens, such as "1.50", exactly in the smallest unit of a token with 0 to 255 decimals, or throws. */
 export function parseUnits(tokens: string, decimals: number): bigint {
   const m = /^([0-9]+)(?:\.([0-9]+))?$/.exec(tokens);
   const fraction = (m?.[2] ?? "").replace(/0+$/, "");
