@@ -56,7 +56,8 @@ help: ## Show this list
 	@while IFS= read -r line; do [[ ! $$line =~ ^([a-z0-9-]+):.*\ \#\#\ (.*) ]] || printf '  %-14s %s\n' "$${BASH_REMATCH[@]:1}"; done <Makefile
 
 .PHONY: run
-run: ## The whole stack on this machine, USDC and EURC each on an embedded chain (ARGS='--block-time 200ms'); needs Go alone
+run: ## The whole stack on this machine, USDC and EURC each on its own chain (ARGS='--block-time 200ms'); needs Go alone
+	@$(if $(findstring --listen,$(ARGS)),,! (: </dev/tcp/127.0.0.1/8080) 2>&- || { echo "Port 8080 is taken: see docs/payments.md#start"; exit 1; })
 	$(call compile,run,-tags=sandbox ./cmd/remit)
 	@exec .cache/run/remit local $(if $(filter --rpc% --rail%,$(ARGS)),,--rail usdc --rail eurc) $(ARGS)
 
@@ -67,7 +68,6 @@ verdict = go run ./tools/verdict $(1) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 
 test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=./internal/evm/token/... for some)
 	@$(call verdict)
 
-# The tools that the other tests need.
 TEST_TOOLS := race dynamodb aws iam webhooks browser sdk examples generators
 
 .PHONY: test-all
@@ -81,14 +81,16 @@ lint: ## gofmt, golangci-lint with go vet
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
-	.cache/bin/golangci-lint run $(MODULES)
+	.cache/bin/golangci-lint run --allow-parallel-runners $(MODULES)
 
 .PHONY: quick
 quick: ## The loop while you work: the tests of internal/ but the six longest (unchanged packages are remembered), 500 seeds, then lint of the packages you changed
-	go test $(LEAN) -skip '^(TestSeeds|TestExhaustive|TestGuides|TestPayBatchesAfterAFailure|TestFull)$$' ./internal/...
-	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
-	@changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
-	  [ -z "$$changed" ] || { tools/install golangci-lint; echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
+	@failed=0; \
+	go test $(LEAN) -skip '^(TestSeeds|TestExhaustive|TestGuides|TestPayBatchesAfterAFailure|TestFull)$$' ./internal/... || failed=1; \
+	go test $(LEAN) ./internal/proof/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM || failed=1; \
+	changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
+	[ -z "$$changed" ] || { echo "lint of" $$changed; tools/install golangci-lint && .cache/bin/golangci-lint run --allow-parallel-runners $$changed; } || failed=1; \
+	exit $$failed
 
 .PHONY: lint-template
 lint-template: ## cfn-lint with serverless rules and checkov on template.yaml, cfn-lint on what SAM makes of it
@@ -192,7 +194,6 @@ profile: ## Where the time and the allocations go, of paying and of settling (.c
 	  go tool pprof -top -nodecount=30 -sample_index=alloc_objects $$profile.test $$profile.mem; \
 	done
 
-# How long `make chaos` breaks things.
 FOR ?= 10m
 
 .PHONY: chaos
@@ -200,7 +201,6 @@ chaos: ## Break a running stack for FOR=10m (SIGKILL, lost answers, dead service
 	@tools/install dynamodb
 	go run ./bench -for $(FOR) $(ARGS) chaos
 
-# The nodes that `make nodes` pays through.
 NODES ?= remit,arc,anvil,hardhat
 
 .PHONY: nodes
@@ -240,7 +240,7 @@ preflight: ## Find problems before a deployment to AWS, credentials first; insta
 
 .PHONY: deploy
 deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; SET='LogLevel=DEBUG' for other parameters; ARGS=--no-confirm-changeset in a pipeline)
-	parameters=$$(.cache/venv/bin/python tools/samconfig --release $(ENV) $(SET)) && .cache/venv/bin/sam deploy --config-env $(ENV) --parameter-overrides $$parameters $(ARGS)
+	parameters=$$(.cache/venv/bin/python tools/samconfig --release $(ENV) $(SET)) && sed -i.bak "s|^Description: Remit|& $$(git describe --always --dirty --match 'v*')|" .aws-sam/build/template.yaml && .cache/venv/bin/sam deploy --config-env $(ENV) --parameter-overrides $$parameters $(ARGS)
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…, STACK=remit-dev to compare what runs with what was deployed first)

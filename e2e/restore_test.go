@@ -31,7 +31,7 @@ type drill struct {
 }
 
 // variables are those of the page that later blocks use.
-const variables = "SINCE RESTORED AT EXISTING"
+const variables = "SINCE Payments ApiKeys Webhooks AT EXISTING"
 
 // newDrill deploys the template as for production.
 func newDrill(t *testing.T) *drill {
@@ -105,11 +105,11 @@ func (d *drill) doctor(arguments string) (bad []string) {
 	return bad
 }
 
-// rollBack makes the restored table as the table was when the items were read.
+// rollBack makes the restored table of a kind as the table was when the items were read.
 // ministack restores a table as it is now, whatever second it is told.
-func (d *drill) rollBack(items []map[string]types.AttributeValue) {
+func (d *drill) rollBack(kind string, items []map[string]types.AttributeValue) {
 	d.Helper()
-	table, db := d.variable("RESTORED"), dynamodb.NewFromConfig(d.s.Administrator())
+	table, db := d.variable(kind), dynamodb.NewFromConfig(d.s.Administrator())
 	found := must.Get(db.DescribeTable(d.Context(), &dynamodb.DescribeTableInput{TableName: &table}))(d)
 	for _, item := range d.s.items(d.T, table) {
 		key := map[string]types.AttributeValue{}
@@ -161,8 +161,8 @@ func TestRestorePage(t *testing.T) {
 	d.follow("remit wallet pause --all --reason \"restore\"\n")
 	d.refused(m, "new")
 	d.follow("SINCE=", "2026-11-22T09:30:00Z", since)
-	d.rollBack(payments)
-	if bad := strings.Join(d.doctor("--table payments="+d.variable("RESTORED")), "\n"); !strings.Contains(bad,
+	d.rollBack("Payments", payments)
+	if bad := strings.Join(d.doctor("--table payments="+d.variable("Payments")), "\n"); !strings.Contains(bad,
 		"cannot be restored to a point in time") ||
 		!strings.Contains(bad, "does not expire items by ttl") || !strings.Contains(bad, "can be deleted by mistake") {
 		t.Errorf("a table that was just restored: %s", bad)
@@ -180,7 +180,7 @@ func TestRestorePage(t *testing.T) {
 	}
 
 	d.follow("restore ApiKeys")
-	d.rollBack(keys)
+	d.rollBack("ApiKeys", keys)
 	d.use("remit keys revoke-all --ended-in")
 	ended.call("GET", "/transactions", nil).want(t, 401)
 	m.call("GET", "/transactions", nil).want(t, 200)

@@ -22,18 +22,18 @@ use() {
     aws cloudformation wait stack-update-complete --stack-name "$REMIT_STACK"
 }
 
-# restore KIND [TIME] makes a new table, $RESTORED, of the stack's table of ApiKeys, Payments or
+# restore KIND [TIME] makes a new table, $KIND, of the stack's table of ApiKeys, Payments or
 # Webhooks: as it was at TIME, or from the copy that AWS kept when the table was deleted.
 restore() {
   local table backup to
-  RESTORED= to="$REMIT_STACK-$1-$(date -u +%Y%m%d-%H%M%S)"
+  unset "$1"; to="$REMIT_STACK-$1-$(date -u +%Y%m%d-%H%M%S)"
   table=$(output "$1TableName") && [ -n "$table" ] || { echo "restore: the stack $REMIT_STACK shows no table of $1" >&2 && return 1; }
   if [ -n "${2-}" ]; then
     aws dynamodb restore-table-to-point-in-time --source-table-name "$table" --target-table-name "$to" --restore-date-time "$2"
   else
     backup=$(aws dynamodb list-backups --backup-type SYSTEM --table-name "$table" --query 'BackupSummaries[-1].BackupArn' --output text) &&
       aws dynamodb restore-table-from-backup --backup-arn "$backup" --target-table-name "$to"
-  fi && RESTORED=$to
+  fi && printf -v "$1" %s "$to"
 }
 
 # keep TABLE... waits for a restored table and sets again what a restore leaves out.

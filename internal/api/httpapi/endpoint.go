@@ -239,7 +239,8 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 			return a, nil, apikey.ErrSuspended
 		}
 		if !c.caller.Grant.MayAny(e.route.Scopes) {
-			return a, nil, apikey.ErrNotPermitted
+			return a, nil, refusal(http.StatusForbidden, "key_not_permitted", fmt.Sprintf(
+				"This needs an API key with a scope of %v: GET /api-keys/self shows yours.", e.route.Scopes.List()))
 		}
 		if r.Method == http.MethodGet {
 			if c.query = parseQuery(r.URL.RawQuery, parameters[e.route.Handler]); c.query.err() != nil {

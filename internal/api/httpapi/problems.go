@@ -146,7 +146,7 @@ func problemOf(err error) problem {
 	}
 	if open, ok := errors.AsType[*dispatch.OpenError](err); ok {
 		p := refusal(http.StatusConflict, "proposal_open",
-			"A proposal holds this Idempotency-Key, and nothing is paid before its release: watch it.")
+			"A proposal holds this Idempotency-Key, and pays once it is released: watch it, or cancel it.")
 		p.proposal = proposal.ID(open.ID)
 		return p
 	}

@@ -28,6 +28,7 @@ func ListWallets(assets Assets, nodes Nodes, wallets store.Store) Endpoint {
 	return endpoint("ListWallets", func(c *call) (answer, error) {
 		all, err := assets.read(c.Context())
 		own, group := []*walletView{}, errgroup.Group{}
+		group.SetLimit(16) // each asks every node
 		for _, a := range all {
 			registry, unread := wallets.Wallets(c.Context(), a.Coin())
 			if err = errors.Join(err, unread); err != nil {

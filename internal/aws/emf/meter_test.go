@@ -60,7 +60,7 @@ func everything(t *testing.T) string {
 	amount := token.Units(1_234_567_890)
 	runreport.Add(m, settlement.Account{Report: settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Unruled: 1, Suspect: 8, Undecided: 9,
-		Paused: 10, Pending: 11,
+		Paused: 10, Pending: 11, Funding: []uint64{1, 100},
 		Oldest: time.Minute, ToFinal: []time.Duration{1500 * time.Millisecond, time.Second},
 		Spent: []settlement.Spent{{Fee: amount}, {Fee: amount}, {Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12},

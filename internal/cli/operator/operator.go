@@ -44,7 +44,7 @@ type Commands struct {
 	Deny      deny.Commands     `cmd:"" help:"Block recipients."`
 	Rails     setting.Rails     `cmd:"" help:"Add and list the assets that are paid."`
 	Settings  setting.Commands  `cmd:"" help:"Show and change limits, fees and windows."`
-	Webhooks  webhook.Commands  `cmd:"" help:"List and resend webhooks that failed."`
+	Webhooks  webhook.Commands  `cmd:"" help:"List endpoints; resend what failed."`
 	Audit     audit.Command     `cmd:"" help:"Compare the tables with the chain."`
 	AuditLog  change.Log        `cmd:"" help:"List operators' changes."`
 	Export    payment.Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
@@ -94,7 +94,6 @@ type request struct {
 	Dir  string
 }
 
-// A response is the end of a command.
 type response struct {
 	Out          string
 	Consequences string // that the command showed, if it changes anything

@@ -110,8 +110,9 @@ func ParseRefill(text string) (r Refill, err error) {
 			return Refill{}, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: %w", text, err)
 		}
 	}
-	if r.Amount.IsZero() {
-		return Refill{}, fmt.Errorf("%q refills nothing; use an AMOUNT above 0, or an empty text for no refills", text)
+	if r.Amount.IsZero() || !r.Daily.IsZero() && r.Daily.Less(r.Amount) {
+		return Refill{}, fmt.Errorf("%q refills nothing; use an AMOUNT above 0 and a DAILY of at least AMOUNT (or 0, for "+
+			"no limit), or an empty text for no refills", text)
 	}
 	return r, nil
 }

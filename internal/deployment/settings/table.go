@@ -51,14 +51,14 @@ var Payments = Table{
 			}
 			_, err := between(text, 0, 9999)
 			return text, err
-		}, changed),
+		}, func(_, to string) bool { return to != "finalized" }),
 	field("Quorum", "Whose votes confirm a payment: strict counts all nodes, answering only those that answer. Empty: live strict.",
 		func(s *Settings) *string { return &s.Quorum }, asIs, func(text string) (string, error) {
 			if !slices.Contains([]string{"", "strict", "answering"}, text) {
 				return "", fmt.Errorf("%q is not known; use strict or answering", text)
 			}
 			return text, nil
-		}, changed),
+		}, func(from, to string) bool { return from == "strict" || to == "answering" }),
 	field("BlockTime", "How long a fee quote is good for, and a round of settling waits, such as 2s. 0s: the chain's own.",
 		func(s *Settings) *time.Duration { return &s.BlockTime }, time.Duration.String, func(text string) (time.Duration, error) {
 			d, err := time.ParseDuration(text)

@@ -249,11 +249,11 @@ func TestEveryDigitIsAsLikely(t *testing.T) {
 // TestTermsOfAssets: each asset has limits of its own, and terms that were read stay as they are.
 func TestTermsOfAssets(t *testing.T) {
 	five, six := apikey.AssetTerms{Maximum: token.Units(5)}, apikey.AssetTerms{Daily: token.Units(6)}
-	read := apikey.Terms{}.With(token.Coin{}, usd, five).With(euro, usd, six)
+	read := apikey.Terms{}.With(token.Coin{}, five).With(euro, six)
 	if text := read.Text(); text != `{"max_amount":5,"assets":{"`+euro.String()+`":{"daily_amount":6}}}` {
 		t.Error(text)
 	}
-	changed := read.With(usd, usd, six).With(euro, usd, apikey.AssetTerms{})
+	changed := read.With(token.Coin{}, six).With(euro, apikey.AssetTerms{})
 	if read.Of(token.Coin{}) != five || read.Of(euro) != six || changed.Text() != `{"daily_amount":6}` || read.Of(usd) != (apikey.AssetTerms{}) {
 		t.Errorf("%+v became %+v", read, changed)
 	}

@@ -42,9 +42,9 @@ func (t Terms) Of(asset token.Coin) AssetTerms {
 	return t.Assets[asset.String()]
 }
 
-// With returns t with other limits of an asset, of the default if it is that or zero.
-func (t Terms) With(asset, standard token.Coin, limits AssetTerms) Terms {
-	if asset == standard || asset == (token.Coin{}) {
+// With returns t with other limits of an asset, of the default if it is zero.
+func (t Terms) With(asset token.Coin, limits AssetTerms) Terms {
+	if asset == (token.Coin{}) {
 		t.AssetTerms = limits
 		return t
 	}

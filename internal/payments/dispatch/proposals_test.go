@@ -12,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
@@ -116,8 +117,10 @@ func free(p *proposal.Proposal, _ *payment.Request) { p.Required = false }
 func (d *desk) run() proposal.Proposal {
 	d.process.T.Helper()
 	var err error
-	d.released, d.oldest, err = d.Run(d.process.T.Context())
-	d.Must(err)
+	sent := len(d.sent)
+	if d.released, d.oldest, err = d.Run(d.process.T.Context()); err != nil || d.released != len(d.sent)-sent {
+		d.process.T.Errorf("%d released, and %d sent: %v", d.released, len(d.sent)-sent, err)
+	}
 	return d.read()
 }
 
@@ -146,9 +149,12 @@ func (d *desk) compared() {
 		store.Comparison{Ran: d.Now(), Since: d.Now(), Abreast: d.Now(), Revision: known.Revision}))
 }
 
-// TestProposalIsReleased: with its approval, at its time, once; its events are published and its place is given back.
+// TestProposalIsReleased: with its approval, at its time, once, from its merchant's wallet. Its events are published,
+// and its place is given back.
 func TestProposalIsReleased(t *testing.T) {
 	d := newDesk(t, nil)
+	d.Must(owning(d.process))
+	d.terms.Own = "assigned"
 	due := d.Now().Add(10 * time.Minute)
 	later := func(p *proposal.Proposal, _ *payment.Request) { p.NotBefore = due }
 	if made := must.Get(d.propose(later))(t); d.replayed || made.Status() != proposal.StatusAwaiting {
@@ -167,15 +173,17 @@ func TestProposalIsReleased(t *testing.T) {
 			d.Must(d.approve(checker))
 		}
 	}
-	if p := d.read(); !p.Payment.CreatedAt.Equal(d.Now()) || !p.Closed || len(d.sent) != 1 || d.oldest != time.Second ||
-		!d.ask("k").is("its own request", nil).Replayed {
+	if p := d.read(); !p.Payment.CreatedAt.Equal(d.Now()) || !p.Closed || p.Payment.Wallet != own ||
+		len(d.sent) != 1 || d.oldest != time.Second || !d.ask("k").is("its own request", nil).Replayed {
 		t.Errorf("%+v, %d sent, %s", p, len(d.sent), d.oldest)
 	}
 	d.run()
 	if again := must.Get(d.propose(later))(t); !d.replayed || again.Status() != proposal.StatusReleased {
 		t.Errorf("proposed again: %v, %v", again, d.replayed)
 	}
-	if err := d.approve(proposal.Author{Key: "key_3", Root: "key_3"}); err != nil || d.read().Approver.Key != "key_2" {
+	writes := d.read().Writes
+	if err := d.approve(proposal.Author{Key: "key_3", Root: "key_3"}); err != nil || d.read().Approver.Key != "key_2" ||
+		d.read().Writes != writes {
 		t.Errorf("approved once more: %v", err)
 	}
 	if _, err := d.Cancel(t.Context(), owner, name); !errors.Is(err, proposal.ErrReleased) {
@@ -245,6 +253,9 @@ func TestApproval(t *testing.T) {
 	if _, err := d.Approve(t.Context(), other, name, checker, anyAsset); !errors.Is(err, dispatch.ErrNoProposal) {
 		t.Errorf("by another merchant: %v", err)
 	}
+	if _, err := dispatch.FindProposal(t.Context(), nil, owner, "pay_1"); !errors.Is(err, dispatch.ErrNoProposal) {
+		t.Errorf("by another name: %v", err)
+	}
 	d.Pass(time.Hour)
 	if err := d.approve(checker); !errors.Is(err, proposal.ErrBeginning) {
 		t.Errorf("after its end, in tables that may have lost their wallets: %v", err)
@@ -258,8 +269,12 @@ func TestApproval(t *testing.T) {
 		t.Errorf("cancelled after its end: %v", err)
 	}
 	batch, _ := asked.Batch([]payment.Entry{{To: asked.To, Amount: unit(1)}})
+	batched := func(_ *proposal.Proposal, r *payment.Request) { *r = batch }
 	d = newDesk(t, nil)
-	must.Get(d.propose(func(_ *proposal.Proposal, r *payment.Request) { *r = batch }))(t)
+	must.Get(d.propose(batched))(t)
+	d.Must(d.approve(checker))
+	d = newDesk(t, nil)
+	must.Get(d.propose(batched))(t)
 	limited := checker
 	limited.Limits.Guard = time.Hour
 	if err := d.approve(limited); !errors.Is(err, dispatch.ErrGuardedBatch) {
@@ -368,6 +383,13 @@ func TestWhoIsNotReleased(t *testing.T) {
 	if p := d.run(); p.Refusal != nil || p.Version != 1 {
 		t.Errorf("without nodes it is %+v", p)
 	}
+	d.mined = 1
+	if before := d.Times["Amend"]; d.run().Refusal != nil || d.Times["Amend"] > before {
+		t.Errorf("where the tables lack payments: %v", d.Calls)
+	}
+	d.Script = breaks(fmt.Sprint("Proposal#", d.Times["Proposal"]+1))
+	d.run()
+	d.is("it cannot be read", proposal.StatusScheduled)
 	d.Pass(time.Hour)
 	d.compared()
 	if p := d.run(); p.Status() != proposal.StatusExpired || !p.Closed || len(d.sent) > 0 {
@@ -376,14 +398,29 @@ func TestWhoIsNotReleased(t *testing.T) {
 	if want := []string{proposal.Created, proposal.HasExpired}; !slices.Equal(d.events, want) {
 		t.Errorf("events %v, want %v", d.events, want)
 	}
-	d = newDesk(t, nil)
-	railsOf(d.process)
-	d.Pass(time.Minute)
+	old := newDesk(t, nil)
+	railsOf(old.process)
+	d = deskOf(start(t, old.Tables, nil))
 	must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) { r.Asset = euro.Coin() }))(t)
-	d.terms = apikey.Terms{}.With(euro.Coin(), token.Coin{}, apikey.AssetTerms{Maximum: unit(99)})
-	if d.run(); !strings.Contains(d.log.String(), dispatch.ErrAmountAbove.Error()) {
-		t.Errorf("above the merchant's maximum of its asset: %s", &d.log)
+	logs := func(d *desk, want string) {
+		t.Helper()
+		if d.run(); !strings.Contains(d.log.String(), want) || len(d.sent) > 0 {
+			t.Errorf("logged %s, want %s", &d.log, want)
+		}
 	}
+	logs(old, dispatch.ErrUnavailable.Error()) // it does not know the rail yet
+	if _, err := old.Cancel(t.Context(), owner, name); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("cancelled without its rail: %v", err)
+	}
+	d.terms = apikey.Terms{}.With(euro.Coin(), apikey.AssetTerms{Maximum: unit(99)})
+	logs(d, dispatch.ErrAmountAbove.Error())
+	d.terms = apikey.Terms{}
+	d.Must(d.Tables.Deny(t.Context(), store.Denial{To: asked.To}))
+	d.Pass(settings.MaxAge)
+	logs(d, "recipient refused")
+	d.keys = append(d.keys, asked.To)
+	d.Pass(dispatch.RegistryAge)
+	logs(d, dispatch.ErrOwnWallet.Error())
 	d = newDesk(t, breaks("Reserve#1", "Payment#1")) // begun in time, and without a nonce
 	must.Get(d.propose(free))(t)
 	d.run()
@@ -392,6 +429,55 @@ func TestWhoIsNotReleased(t *testing.T) {
 	d.run()
 	if p := d.run(); p.Status() != proposal.StatusExpired || len(d.sent) > 0 {
 		t.Errorf("begun in time: %s, after %v", p.Status(), d.Calls)
+	}
+}
+
+// TestReleasesTakeTurns: one of each merchant, also if one has many. None begins when too little time is left.
+func TestReleasesTakeTurns(t *testing.T) {
+	d := newDesk(t, nil)
+	d.Store, d.Width, d.keys = d.Store.(eager).Store, 1, d.keys[:1]
+	var last proposal.Proposal
+	for n, merchant := range []string{"mer_1", "mer_1", "mer_2"} {
+		d.Pass(time.Second)
+		last = must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) {
+			r.Merchant, r.IdempotencyKey = merchant, fmt.Sprint(n)
+		}))(t)
+	}
+	d.Calls = nil
+	for n, want := range []int{0, 3} {
+		ctx, cancel := context.WithDeadline(t.Context(), d.Now().Add(6*time.Second-1+time.Duration(n)))
+		defer cancel()
+		if released, _, err := d.Run(ctx); err != nil || released != want || n == 0 && len(d.Calls) > 1 {
+			t.Errorf("%d released, want %d: %v, after %v", released, want, err, d.Calls)
+		}
+	}
+	if p := must.Get(d.Tables.Payment(t.Context(), last.Payment.ID))(t); p.Nonce != 1 {
+		t.Errorf("the other merchant's is paid at nonce %d", p.Nonce)
+	}
+}
+
+// TestABegunReleaseGoesOn as it was begun; if an approval adds a repeat guard meanwhile, it is begun anew, so that the
+// guard names it. One that ends before its reservation is taken back.
+func TestABegunReleaseGoesOn(t *testing.T) {
+	limited := checker
+	for what, guards := range map[string][]time.Duration{"none": {0, 0}, "a guard": {guardTime, 0}, "one since": {0, guardTime}} {
+		d := newDesk(t, breaks(unreserved...))
+		must.Get(d.propose(free, func(_ *proposal.Proposal, r *payment.Request) { r.Key.Guard = guards[0] }))(t)
+		d.run()
+		d.Pass(handlerLife)
+		limited.Limits.Guard = guards[1]
+		if d.Must(d.approve(limited)); guards[1] > 0 {
+			d.run()
+			d.is(what+", at first", proposal.StatusScheduled)
+		}
+		if p := d.run(); d.released != 1 || p.Payment.Guarded != (max(guards[0], guards[1]) > 0) {
+			t.Errorf("%s: %d released, guarded: %t", what, d.released, p.Payment.Guarded)
+		}
+	}
+	d := newDesk(t, script{"Charge#1": func(p *process) error { p.Pass(time.Hour); return nil }})
+	must.Get(d.propose(free))(t)
+	if p := d.run(); p.Payment.State != payment.Proposed {
+		t.Errorf("it has ended, and is %s", p.Payment.State)
 	}
 }
 
@@ -485,6 +571,14 @@ func TestTheGuardOfARelease(t *testing.T) {
 	propose := func(d *desk) {
 		must.Get(d.propose(free, func(p *proposal.Proposal, r *payment.Request) { p.Life, r.Key.Guard = proposal.MaxLife, time.Hour }))(t)
 	}
+	d := newDesk(t, nil)
+	d.set(func(s *settings.Settings) { s.Daily = unit(1) })
+	propose(d)
+	d.run() // it is named, and withdrawn
+	d.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
+	if d.ask("other", guarded).is("it may be released and not read so", nil); !d.Did("Discard#1") {
+		t.Errorf("no write waits for that: %v", d.Calls)
+	}
 	for _, steps := range [][]func(*desk){{pay, propose}, {propose, pay}} {
 		d := newDesk(t, nil)
 		steps[0](d)
@@ -505,8 +599,8 @@ func TestPropose(t *testing.T) {
 	d := deskOf(left(t, handlerLife, unreserved...))
 	fails := func(what string, want error, changes ...change) {
 		t.Helper()
-		if _, err := d.propose(changes...); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", what, err, want)
+		if _, err := d.propose(changes...); !errors.Is(err, want) || err != nil && d.replayed {
+			t.Errorf("%s: %v, replayed %v, want %v", what, err, d.replayed, want)
 		}
 	}
 	fails("a key with a half-made payment", dispatch.ErrInProgress)
@@ -521,6 +615,14 @@ func TestPropose(t *testing.T) {
 	above := func(_ *proposal.Proposal, r *payment.Request) { r.Key.ApproveAbove = unit(99) }
 	late := func(_ *proposal.Proposal, r *payment.Request) { r.NotAfter = d.Now().Add(-time.Second) }
 	own := func(_ *proposal.Proposal, r *payment.Request) { r.To = first }
+	ahead := func(by time.Duration) change {
+		return func(_ *proposal.Proposal, r *payment.Request) {
+			r.IdempotencyKey, r.NotAfter = fmt.Sprint(by), d.Now().Add(by)
+		}
+	}
+	fails("300 s ahead", nil, ahead(dispatch.MaxNotAfter))
+	fails("301 s ahead", dispatch.ErrNotAfter, ahead(dispatch.MaxNotAfter+time.Second))
+	fails("no rail", dispatch.ErrUnavailable, func(_ *proposal.Proposal, r *payment.Request) { r.Asset.ChainID = 9 })
 	fails("above, without approval", dispatch.ErrApprovalRequired, key, above, free)
 	fails("late", dispatch.ErrExpired, key, late, above, free)
 	fails("own wallet, late and above", dispatch.ErrOwnWallet, key, own, late, above, free)
@@ -529,6 +631,17 @@ func TestPropose(t *testing.T) {
 		r.Key.Book, r.NotAfter = true, d.Now()
 	})
 	fails("above, with approval", nil, key, above)
+	most := disburser.MaxAmount()
+	most, _ = most.Add(unit(1))
+	pays := func(entries ...payment.Entry) change {
+		return func(p *proposal.Proposal, r *payment.Request) {
+			*r, _ = r.Batch(entries)
+			r.IdempotencyKey = fmt.Sprint(len(entries))
+		}
+	}
+	fails("one entry, which a transfer pays", nil, pays(payment.Entry{To: asked.To, Amount: most}))
+	fails("more than a batch's entry can have", dispatch.ErrAmountAbove,
+		pays(payment.Entry{To: asked.To, Amount: unit(1)}, payment.Entry{To: asked.To, Amount: most}))
 	limited := func(units uint64) func(*payment.Request) {
 		return func(r *payment.Request) { r.Key.ApproveAbove = unit(units) }
 	}
@@ -545,6 +658,61 @@ func TestPropose(t *testing.T) {
 		r := payment.Request{NotAfter: notAfter}
 		if _, _, err := d.Propose(t.Context(), proposal.Proposal{By: maker, Life: time.Hour}, r, false); !errors.Is(err, want) {
 			t.Errorf("without the scope: %v, want %v", err, want)
+		}
+	}
+}
+
+// TestOneCallOfAProposalFails: whichever call fails, the answer is that error, or what it is without a failure. Asked
+// again, it does the whole.
+func TestOneCallOfAProposalFails(t *testing.T) {
+	propose := func(d *desk) error { return must.Err(d.propose()) }
+	proposed := func(d *desk) { d.compared(); d.Must(propose(d)) }
+	for what, step := range map[string]struct {
+		before func(*desk)
+		do     func(*desk) error
+		status string
+	}{
+		"propose":       {(*desk).compared, propose, "awaiting_approval"},
+		"propose again": {proposed, propose, "awaiting_approval"},
+		"approve":       {proposed, func(d *desk) error { return d.approve(checker) }, "scheduled"},
+		"cancel":        {proposed, func(d *desk) error { return must.Err(d.Cancel(t.Context(), owner, name)) }, "cancelled"},
+		"expire": {func(d *desk) { proposed(d); d.Pass(time.Hour); d.compared() }, func(d *desk) error {
+			if err := d.approve(checker); !errors.Is(err, proposal.ErrEnded) {
+				return err
+			}
+			return nil
+		}, "expired"},
+	} {
+		begin := func() *desk {
+			d := newDesk(t, script{})
+			d.ask("another").is("opens a wallet", nil)
+			step.before(d)
+			return d
+		}
+		calm := begin()
+		before := len(calm.Calls)
+		calm.Must(step.do(calm))
+		calm.is(what, step.status)
+		last := calm.Calls[len(calm.Calls)-1] // after an event that was published
+		for _, call := range calm.Calls[before:] {
+			d := begin()
+			d.Script[call] = func(*process) error { return porttest.ErrBroken }
+			if err := step.do(d); err != nil && (!errors.Is(err, porttest.ErrBroken) || d.replayed) {
+				t.Errorf("%s: %s fails: %v, replayed %v", what, call, err, d.replayed)
+			} else if passes := call == last || strings.HasPrefix(call, "Announce") || strings.HasPrefix(call, "Rules"); err == nil && !passes {
+				t.Errorf("%s: %s fails, and nobody is told", what, call)
+			} else if err == nil {
+				d.is(what+" without "+call, step.status)
+			}
+			d.Must(step.do(d))
+			d.is(what+" after "+call, step.status)
+		}
+	}
+	made := must.Get(newDesk(t, nil).propose())(t)
+	for call, want := range map[string]error{"": nil, "Proposal#2": porttest.ErrBroken} {
+		d := newDesk(t, breaks(call).With("Propose#1", func(p *process) error { return must.Err(p.Tables.Propose(t.Context(), made)) }))
+		if _, err := d.propose(); !errors.Is(err, want) || d.replayed != (want == nil) {
+			t.Errorf("another process proposes the same first, and %q fails: %v, replayed %v", call, err, d.replayed)
 		}
 	}
 }

@@ -79,8 +79,8 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 	return below, noops, r.advance(ctx, id, below)
 }
 
-// finalEnough is queryWallet once no more than Window mined transactions are not final on every node: one node that calls
-// none final would cost a no-op at each nonce of the wallet's life.
+// finalEnough is queryWallet once no more than Window mined transactions are not final on every node: one node that
+// calls none final would cost a no-op at each nonce of the wallet's life.
 func (r *run) finalEnough(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
 	for {
 		if views, settled, err = r.queryWallet(ctx, id); err != nil {
@@ -101,9 +101,9 @@ func (r *run) finalEnough(ctx context.Context, id wallet.ID) (views chain.Views,
 	}
 }
 
-// putNoop stores a no-op at a nonce of w, or as one more attempt of a payment that was committed there: then a torn copy
-// lacks the pending transaction, with the bytes, and has the nonce reserved still. After a crash between the two writes
-// join does the second.
+// putNoop stores a no-op at a nonce of w, or as one more attempt of a payment that was committed there: then a torn
+// copy lacks the pending transaction, with the bytes, and has the nonce reserved still. After a crash between the two
+// writes join does the second.
 func (r *run) putNoop(ctx context.Context, w wallet.Wallet, noop chain.Tx, signed chain.Signed) error {
 	for id, held := range w.Reservations {
 		if held.Nonce != signed.Nonce {

@@ -85,7 +85,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
 			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce,
-				"class", reply.Class, "reply", reply.Detail)
+				"node", view.Name(), "class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			r.held[s.Nonce], r.taken = true, true
 		case chain.Ambiguous:

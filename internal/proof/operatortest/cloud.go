@@ -29,7 +29,7 @@ func Stack(status string, outputs, parameters map[string]string) string {
 		}
 		return all
 	}
-	return fmt.Sprintf("<R><DescribeStacksResult><Stacks><member><StackName>remit</StackName><StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/remit</StackId><StackStatus>%s"+
+	return fmt.Sprintf("<R><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Description>Remit v1</Description><StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/remit</StackId><StackStatus>%s"+
 		"</StackStatus><Outputs>%s</Outputs><Parameters>%s</Parameters></member></Stacks></DescribeStacksResult></R>",
 		status, members("Output", outputs), members("Parameter", parameters))
 }
@@ -221,14 +221,11 @@ func (n Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			var call struct{ Input, Data string }
 			_ = json.Unmarshal(p, &call)
 			key := strings.Trim(string(p), `"`)
-			data := call.Input + call.Data
-			if len(data) >= 10 {
+			if data := call.Input + call.Data; len(data) >= 10 {
 				key = data[:10]
 			}
-			for _, key := range []string{key, fmt.Sprint("of ", len(data))} {
-				if exact, found := n[a.Method+" "+key]; found {
-					result, ok = exact, true
-				}
+			if exact, found := n[a.Method+" "+key]; found {
+				result, ok = exact, true
 			}
 		}
 		if !ok {

@@ -63,10 +63,8 @@ func Add(m *emf.Meter, a settlement.Account) {
 	}
 	gasLow, inToken := float64(a.Rail.GasLow()), a.GasUnit > 0 // then a wallet needs no gwei
 	low := 0.0
-	for _, left := range r.Funding {
-		if left < fundingLow {
-			low++
-		}
+	if n := len(r.Funding); n > 0 && r.Funding[n-1] < fundingLow { // of a rail's one funding wallet, by each round
+		low++
 	}
 	poorest, gas, gap := math.Inf(1), math.Inf(1), uint64(0)
 	for _, w := range r.Wallets {

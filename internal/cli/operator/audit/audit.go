@@ -28,7 +28,6 @@ type Command struct {
 	Own  []chain.Hash    `placeholder:"HASH" help:"A transaction that you sent with a wallet's key. May be repeated."`
 }
 
-// The kinds of transactions of wallets, as an audit sees them.
 const (
 	kindPaid    = "paid and known"
 	kindPending = "paid and pending"
@@ -51,7 +50,6 @@ type daySum struct {
 	Of      string        `json:"wallet_of"` // the merchant whose coins moved; empty: they were common
 }
 
-// A difference is a fact on which the tables and the chain disagree.
 type difference struct {
 	Kind    string        `json:"kind"`
 	Wallet  token.Address `json:"wallet"`
@@ -68,7 +66,6 @@ type report struct {
 	Differences []difference `json:"differences"`
 }
 
-// An auditor has the data that an audit has read so far.
 type auditor struct {
 	*deployed.Deployment
 	line *Command
@@ -209,7 +206,6 @@ func (a *auditor) readTimes(ctx context.Context) error {
 	return nil
 }
 
-// compare compares the transfers with the payments, both ways.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
 		p := a.known[t.Tx]

@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,8 +110,14 @@ var address = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\s]*@)?([^
 
 // Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
 func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
-	line := address.ReplaceAllString(strings.Join(args, " "), "$1$2/…")
-	return context.WithValue(ctx, recordKey{}, record{command: line, ask: ask})
+	var line []string
+	for _, arg := range args {
+		if arg = address.ReplaceAllString(arg, "$1$2/…"); arg == "" || strings.ContainsAny(arg, " \t\n\"'\\") {
+			arg = strconv.Quote(arg)
+		}
+		line = append(line, arg)
+	}
+	return context.WithValue(ctx, recordKey{}, record{command: strings.Join(line, " "), ask: ask})
 }
 
 // By returns who makes the change for which Apply got ctx, as the audit log names them: at most their last 256 bytes.
@@ -152,9 +159,12 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "\n… (shortened)"
 }
 
+// ErrUnchanged is wrapped by the error of a command that has changed nothing.
+var ErrUnchanged = errors.New("nothing was changed")
+
 // refusals are errors after which nothing is changed. A change of several things wraps none once it has changed one.
-var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound,
-	apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
+var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, ErrUnchanged,
+	apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {

@@ -45,12 +45,12 @@ func TestLongEntry(t *testing.T) {
 // TestKeysOfNodes: a provider's key, which is a part of a node's URL, is not in the audit log.
 func TestKeysOfNodes(t *testing.T) {
 	tables := memory.NewPayments()
-	args := []string{"rails add base --rpc", "https://u:k3y@a.example/v3/k3y", "--rpc=HTTP://b:1?k3y,https://c/k3y",
-		"--rpc", "https://d.example", "--reason", "new"}
+	args := []string{"rails", "add", "--rpc", "https://u:k3y@a.example/v3/k3y", "--rpc=HTTP://b:1?k3y,https://c/k3y",
+		"--rpc", "https://d.example", "--reason", "a new one"}
 	ctx := change.Recorded(t.Context(), args, func(bool, string) error { return nil })
 	d := &deployed.Deployment{Platform: ada{}, Out: io.Discard, Tables: deployed.Tables{AuditLog: tables}}
 	must.OK(t, (&change.Command[long]{}).Run(ctx, d))
-	const want = "rails add base --rpc https://a.example/… --rpc=HTTP://b:1/… --rpc https://d.example/… --reason new"
+	const want = `rails add --rpc https://a.example/… --rpc=HTTP://b:1/… --rpc https://d.example/… --reason "a new one"`
 	for _, act := range must.Get(tables.Acts(t.Context(), time.Time{}))(t) {
 		if act.Command != want {
 			t.Errorf("%s, want %s", act.Command, want)

@@ -24,7 +24,6 @@ var ErrNotReady = errors.New("not ready to deploy: fix the problems above, then 
 
 var errUnwell = errors.New("the deployment is not well")
 
-// A moment is a time to make a check.
 type moment int
 
 const (
@@ -35,7 +34,6 @@ const (
 	always  = after | local
 )
 
-// A check examines one thing.
 type check struct {
 	name    string
 	when    moment
@@ -82,13 +80,13 @@ func (e *examination) checks(ctx context.Context) []check {
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
 		{"canary", warning | after,
 			e.inProduction("Canary", "false", "a bad version gets all payments at once, and nothing takes it back"),
-			"make deploy, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
+			"make deploy ENV=prod, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
 		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
 		{"reserved concurrency", warning | after,
 			e.inProduction("Size", "sandbox", "a flood of one function's requests can stop payments"),
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
 		{"settings", before | always, e.settingsHold,
-			"remit settings show; then settings set, confirm or apply (docs/operate.md#settings)"},
+			"remit settings show; then remit settings set, set --confirm or apply (docs/operate.md#settings)"},
 		{"rails", warning | always, e.railsAreWhole, "add it again with remit rails add (docs/operate.md#rails)"},
 		{"rails compared", after, e.railsAreCompared, "remit recover, if payments may be lost; else, if its nodes " +
 			"are dead: remit rails open NAME, then remit rails close NAME (docs/operate.md#rails)"},

@@ -57,7 +57,6 @@ func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
 	return strings.Join([]string{t.APIKeys, t.Payments, t.Webhooks}, ", "), err
 }
 
-// secretsAreReplicated checks the copies of the secrets in the second region.
 func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) {
 	region, ids := e.Account.Parameters["ReplicaRegion"], []string{e.Account.Outputs["RpcSecretArn"]}
 	if region == "" {
@@ -157,13 +156,7 @@ func (e *examination) railsAreCompared(ctx context.Context) (string, error) {
 	}
 	uncleared, err := rules.Uncleared(ctx, e.Payments, token.Coin{}, time.Now())
 	for _, rail := range uncleared {
-		name := rail.Coin.String()
-		for _, on := range e.rails { // --rail leaves others out
-			if on.On.Coin == rail.Coin {
-				name = on.Name()
-			}
-		}
-		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it", name))
+		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it", rail.Coin))
 	}
 	return "none holds the others", err
 }
@@ -213,7 +206,7 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
 	}
-	return fmt.Sprintf("%d functions run as deployed", functions), nil
+	return fmt.Sprintf("%d functions run as deployed: %s", functions, e.Account.About), nil
 }
 
 // runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.

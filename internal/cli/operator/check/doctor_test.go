@@ -61,7 +61,7 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 	t.Helper()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
-	a := &deployed.Account{Stack: "remit", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit",
+	a := &deployed.Account{Stack: "remit", About: "Remit v1", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit",
 		Parameters: map[string]string{"KmsKeyArn": ""},
 		Outputs:    map[string]string{"RpcSecretArn": "nodes", "WalletSecrets": "remit/wallets/", "ApiKeysTableName": "keys"},
 		AWS:        aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
@@ -100,7 +100,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		change func(live, alias map[string]any, variables map[string]string)
 		want   string
 	}{
-		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed"},
+		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed: Remit v1"},
 		{"other parameters", func(live, _ map[string]any, v map[string]string) {
 			v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "live", "", map[string]string{"ApplicationLogLevel": "DEBUG"}
 		}, "another KMS key, another MODE, another log level"},
@@ -194,7 +194,7 @@ func TestDoctorFindsARailThatHoldsOthers(t *testing.T) {
 	}
 	ran := store.Comparison{Ran: now, Since: now, Abreast: now}
 	must.OK(t, tables.Payments.SetCompared(t.Context(), first.Coin(), ran))
-	is("BAD eurc@base-sepolia may hold the others")
+	is("BAD " + second.Coin().String() + " may hold the others")
 	must.OK(t, store.NoteLost(t.Context(), tables.Payments, second.ChainID, now))
 	is("BAD rail " + second.Coin().String() + ": its payments may be missing")
 	must.OK(t, tables.Payments.SetCompared(t.Context(), second.Coin(), ran))

@@ -23,7 +23,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 )
 
-// command returns a line of the AWS CLI for the region of the stack.
 func (e *examination) command(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + " --region " + e.Account.AWS.Region + "\n"
 }
@@ -75,7 +74,7 @@ func (e *examination) isWhole(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("the stack's name has %d characters, and CloudFormation would cut the names of its "+
 				"functions and roles; choose one of at most %d", len(e.Stack), LongestName)
 		}
-		return cmp.Or(string(status), "a first deployment"), nil
+		return cmp.Or(strings.TrimSpace(e.now.Status+" "+e.now.About), "a first deployment"), nil
 	}
 	return "", fixed(e.command("cloudformation %s --stack-name %s", verb, e.Stack), "%w", failed)
 }
@@ -173,16 +172,13 @@ func (e *examination) keyWorks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("looking for %s: %w", key, err)
 	}
-	switch is := found.KeyMetadata; {
-	case is.KeyManager == kmstypes.KeyManagerTypeAws || is.KeySpec != kmstypes.KeySpecSymmetricDefault:
-		return "", fmt.Errorf("%s is not a symmetric key of your own", key)
-	case !is.Enabled:
-		return "", fmt.Errorf("%s is %s", key, is.KeyState)
+	if is := found.KeyMetadata; !is.Enabled || is.KeyManager == kmstypes.KeyManagerTypeAws ||
+		is.KeySpec != kmstypes.KeySpecSymmetricDefault {
+		return "", fmt.Errorf("%s is %s: not a symmetric key of your own that is enabled", key, is.KeyState)
 	}
 	return key, nil
 }
 
-// A template is a CloudFormation template with the parameters of one stack.
 type template struct {
 	Parameters map[string]struct {
 		Default string `yaml:"Default"`

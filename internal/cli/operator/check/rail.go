@@ -33,7 +33,7 @@ func (e *examination) ofRail() []check {
 		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack},
 		{"nodes agree", when, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
 			"RpcSecretArn; replace a node that is down, behind, of another chain or of another's provider "+
-			"(docs/operate.md)", e.ChainID)},
+			"(docs/operate.md#change-the-nodes)", e.ChainID)},
 	}
 	if e.noNodes != nil {
 		return all
@@ -45,7 +45,6 @@ func (e *examination) ofRail() []check {
 			"replace a node without eth_feeHistory; raise MaxFeeCapGwei if the market stays above it"},
 		{"token", when, e.everyNode(e.tokenIsRight),
 			"close the rail before anybody is paid and add the right one (docs/operate.md#rails); or replace the node"},
-		{"memo", when, e.memoIsTaken, "remit settings set Memo=off (docs/parameters.md)"},
 	}...)
 }
 
@@ -153,33 +152,6 @@ func (e *examination) tokenIsRight(ctx context.Context, node chain.Node) (string
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
 }
 
-// memoIsTaken tries a transfer of the token, without and with a payment's id after its arguments: of a unit from a
-// wallet that holds one, or else of nothing. It finds a token that makes the first one alone, as a precompile may.
-func (e *examination) memoIsTaken(ctx context.Context) (string, error) {
-	if e.rules.MemoOff {
-		return "off", nil
-	}
-	from, amount := token.Address{0: 1}, token.Amount{}
-	for _, a := range e.wallets.Paying("") {
-		if v, _ := e.nodes.View(ctx, a, e.Asset.Contract, chain.ConfirmationRule{}); !v.Balance.IsZero() {
-			from, amount = a, token.Units(1)
-			break
-		}
-	}
-	call := chain.Call{From: from, To: e.Asset.Contract, Data: chain.TransferData(from, amount)}
-	_, err := e.nodes.Estimate(ctx, call)
-	if err == nil {
-		call.Data = append(call.Data, make([]byte, 20)...) // as long as a payment's id
-		if _, err = e.nodes.Estimate(ctx, call); errors.Is(err, chain.ErrReverted) {
-			return "", fmt.Errorf("the token takes no payment's id after the arguments of a transfer: %w", err)
-		}
-	}
-	if err != nil {
-		return fmt.Sprint("not tried: ", err), nil // payments report why
-	}
-	return "the token takes a payment's id after the arguments of a transfer", nil
-}
-
 // ofWallets lists the checks of wallets, of the batch contract and of its allowances.
 func (e *examination) ofWallets() (all []check) {
 	if err := cmp.Or(e.noWallets, e.noNodes); err != nil {
@@ -212,7 +184,6 @@ func (e *examination) ofWallets() (all []check) {
 	return all
 }
 
-// isFunded finds a wallet that cannot pay.
 func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (string, error) {
 	w, unread := e.Payments.Wallet(ctx, r.ID)
 	if unread != nil && !errors.Is(unread, wallet.ErrUnknown) {
@@ -225,10 +196,10 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 	least, _ := token.Units(e.On.Settings.GasLow()).Times(1_000_000_000) // fits 256 bits
 	switch address := r.Address.String(); {
 	case w.Paused != "":
-		return "", fixed("read docs/alarms; then remit wallet resume "+address, "%w: %s", wallet.ErrPaused, w.Paused)
+		return "", fixed("find the reason in docs/alarms/WalletPausedAlarm.md", "%w: %s", wallet.ErrPaused, w.Paused)
 	case unread == nil && v.Mined > w.NextNonce:
-		return "", fixed("pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were "+
-			"restored", "%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
+		return "", fixed("pause every wallet: the key is used elsewhere, or the tables were restored: "+
+			"docs/alarms/NonceConsumedAlarm.md", "%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, w.NextNonce)
 	case r.State == wallet.Active && v.Balance.IsZero():
 		return "", fixed("send "+e.Asset.Symbol+" to "+address, "holds no %s", e.Asset.Symbol)
 	case (r.State == wallet.Active || r.State == wallet.Assigned) && e.Config.GasUnit == 0 && v.Gas.Less(least):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +28,6 @@ type add struct {
 }
 
 func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
-	if c.Reason == "" || c.Address.IsZero() {
-		return change.Change{}, errors.New("give the recipient's address, and with --reason why it is not paid")
-	}
 	return change.Write(
 		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed ones are still made.", c.Address),
 		fmt.Sprint(c.Address, " is not paid"),
@@ -47,10 +45,14 @@ type remove struct {
 	Address token.Address `arg:"" help:"The recipient."`
 }
 
-func (c remove) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+func (c remove) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	rules, err := d.Payments.Rules(ctx)
+	if err == nil && !slices.ContainsFunc(rules.Denied, func(no store.Denial) bool { return no.To == c.Address }) {
+		err = fmt.Errorf("%s is not on the list; see remit deny list", c.Address)
+	}
 	return change.Write(fmt.Sprintf("Payments to %s are made again, at the latest 30 seconds after.", c.Address),
 		fmt.Sprint(c.Address, " may be paid"),
-		func(ctx context.Context) error { return d.Payments.Allow(ctx, c.Address) }), nil
+		func(ctx context.Context) error { return d.Payments.Allow(ctx, c.Address) }), err
 }
 
 type list struct{ deployed.Target }

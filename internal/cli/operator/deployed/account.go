@@ -101,7 +101,7 @@ func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
 		return a, fmt.Errorf("looking for stack %s (region and credentials as for the AWS CLI): %w", stack, err)
 	}
 	s := found.Stacks[0]
-	a.ID, a.Status = aws.ToString(s.StackId), string(s.StackStatus)
+	a.ID, a.Status, a.About = aws.ToString(s.StackId), string(s.StackStatus), aws.ToString(s.Description)
 	for _, o := range s.Outputs {
 		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 	}
@@ -135,7 +135,6 @@ func (a *Account) Publish(ctx context.Context, subject, text string) error {
 	if topic == "" {
 		return nil
 	}
-	subject = subject[:min(len(subject), 100)] // as many as SNS takes
 	_, err := sns.NewFromConfig(a.AWS).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
 	return err
 }
@@ -294,13 +293,13 @@ func (l CopiedLog) Append(ctx context.Context, e store.Act) error {
 	if err := l.AuditLog.Append(ctx, e); err != nil {
 		return err
 	}
-	text, _ := json.Marshal(struct { // of texts and a time
+	all, _ := json.Marshal(struct { // of texts and a time
 		Table string
 		store.Act
 	}{l.Table, e})
 	out, err := cloudwatchlogs.NewFromConfig(l.AWS).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{
 		LogGroupName: &l.Group, LogStreamName: aws.String("operators"), // the template makes it
-		LogEvents: []logtypes.InputLogEvent{{Timestamp: aws.Int64(e.At.UnixMilli()), Message: aws.String(string(text))}},
+		LogEvents: []logtypes.InputLogEvent{{Timestamp: aws.Int64(e.At.UnixMilli()), Message: aws.String(string(all))}},
 	})
 	if err == nil && out.RejectedLogEventsInfo != nil {
 		err = errors.New("it takes no entry of this time; set the clock of this machine")

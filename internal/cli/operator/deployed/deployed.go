@@ -11,8 +11,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/remit-payouts/remit/internal/deployment/chains"
@@ -46,6 +48,7 @@ type Account struct {
 	Stack      string
 	ID         string // the stack's ARN
 	Status     string // such as UPDATE_COMPLETE
+	About      string // the description of its template, in which make deploy writes the commit
 	AWS        aws.Config
 	Outputs    map[string]string
 	Parameters map[string]string
@@ -104,11 +107,24 @@ type StoredKey struct {
 // ErrNoStack reports a stack that was never deployed, or was deleted.
 var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
 
+// ErrNoMerchant reports a merchant without a key: there was none, or the table of keys has lost it.
+var ErrNoMerchant = errors.New("there is no such merchant; find its id with remit merchants list")
+
 // ErrNoCode reports an address at which a node has no contract.
 var ErrNoCode = errors.New("there is no contract")
 
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
+
+// AfterApply refuses an empty value, perhaps of an unset variable, which would be taken for a missing flag.
+func (Target) AfterApply(line *kong.Context) error {
+	for _, part := range line.Path {
+		if f := part.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.IsZero() {
+			return fmt.Errorf("--%s is empty; give it a value, or leave it out", f.Name)
+		}
+	}
+	return nil
+}
 
 // ProvideDeployment opens the stack, for the Run method of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployment, error) {
@@ -136,30 +152,25 @@ func (d *Deployment) Wallets(ctx context.Context) (wallet.Registry, error) {
 	return d.Payments.Wallets(ctx, d.Config.Coin())
 }
 
-// Named returns the asset that --asset names, the default one if it is empty, and the default one.
-func (d *Deployment) Named(ctx context.Context, name string) (asset, standard token.Coin, err error) {
-	rules, err := d.Payments.Rules(ctx)
-	if err == nil && len(rules.Rails) == 0 {
-		err = ErrNoRail
+// Named returns the stack as seen by the rail of the asset that --asset names, by the first if it is empty.
+func (d *Deployment) Named(ctx context.Context, asset string) (*Deployment, error) {
+	if d.Rail != "" {
+		return nil, errors.New("--rail names no asset here; use --asset (remit rails list)")
 	}
+	by := *d
+	by.Rail = asset
+	all, err := by.Rails(ctx)
 	if err != nil {
-		return asset, standard, fmt.Errorf("reading the rails: %w", err)
+		return nil, err
 	}
-	if standard = rules.Rails[0].Coin; name == "" {
-		return standard, standard, nil
-	}
-	asset, _ = token.ParseCoin(name)
-	if _, found := rules.Assets().Find(asset); !found {
-		err = fmt.Errorf("--asset %q is no asset of the stack; use a name such as %s", name, standard)
-	}
-	return asset, standard, err
+	return all[0], nil
 }
 
-// KeysOf returns a merchant's keys, or apikey.ErrNotFound if the merchant has none.
+// KeysOf returns a merchant's keys, or ErrNoMerchant.
 func (d *Deployment) KeysOf(ctx context.Context, merchant string) ([]apikey.Key, error) {
 	keys, err := d.Keys.List(ctx, merchant)
 	if err == nil && len(keys) == 0 {
-		err = fmt.Errorf("%w: merchant %q has none; find it with remit merchants list", apikey.ErrNotFound, merchant)
+		err = fmt.Errorf("%q: %w", merchant, ErrNoMerchant)
 	}
 	return keys, err
 }

@@ -29,7 +29,7 @@ func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains([]string{"", strconv.Itoa(on.Number), r.Coin.String()}, d.Rail) || strings.EqualFold(d.Rail, on.Name()) {
+		if d.names(on) {
 			all = append(all, on)
 		}
 	}
@@ -37,6 +37,12 @@ func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
 		return nil, ErrNoRail
 	}
 	return all, nil
+}
+
+// names reports whether --rail names a rail, as it does each if it is empty.
+func (d *Deployment) names(on *Deployment) bool {
+	texts := []string{"", strconv.Itoa(on.Number), on.On.Coin.String(), on.Name()}
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.EqualFold(text, d.Rail) })
 }
 
 // by returns the stack as seen by a rail. Its chain's own values stand in for settings that cannot be obeyed.
@@ -94,10 +100,14 @@ func (d *Deployment) One(ctx context.Context) (*Deployment, error) {
 
 // Of returns the stack as seen by the rail that a wallet is registered with, or else by One.
 func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, error) {
-	if on, _, err := d.HolderOf(ctx, a); on != nil || err != nil {
+	switch on, _, err := d.HolderOf(ctx, a); {
+	case on == nil && err == nil:
+		return d.One(ctx)
+	case err == nil && !d.names(on):
+		return nil, fmt.Errorf("%s is a wallet of %s; leave --rail out", a, on.Name())
+	default:
 		return on, err
 	}
-	return d.One(ctx)
 }
 
 // HolderOf returns the stack as seen by the rail that a wallet is registered with, whichever --rail names, and the

@@ -59,7 +59,7 @@ func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) 
 	switch {
 	case err == nil:
 		name = keys[0].MerchantName
-	case name == "" || !errors.Is(err, apikey.ErrNotFound):
+	case name == "" || !errors.Is(err, deployed.ErrNoMerchant):
 		return apikey.Key{}, err
 	case !merchantID.MatchString(merchant):
 		return apikey.Key{}, fmt.Errorf("%q is no merchant's id; give mer_ and 16 letters or digits", merchant)
@@ -69,7 +69,6 @@ func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) 
 	return apikey.Key{MerchantID: merchant, MerchantName: name, Grant: apikey.Full()}, err
 }
 
-// keyAnswer shows a new key, for the only time.
 func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
 	if err != nil {
 		return change.Answer{}, err
@@ -97,17 +96,19 @@ type restrictions struct {
 }
 
 // request returns the flags as a request, or an error that names the invalid flag.
-func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (request apikey.KeyRequest, err error) {
+func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
 	limits := apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount, Count: r.DailyCount},
 		Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove}
-	request = apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
+	request := apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
 	if len(r.Scopes) > 0 {
 		request.Scopes = r.Scopes
 	}
-	if request.Limits.HasAmounts() || r.Asset != "" {
-		if request.Limits.Asset, _, err = d.Named(ctx, r.Asset); err != nil {
+	if request.Limits.HasAmounts() || r.Asset != "" || d.Rail != "" {
+		on, err := d.Named(ctx, r.Asset)
+		if err != nil {
 			return request, err
 		}
+		request.Limits.Asset = on.On.Coin
 	}
 	switch {
 	case r.DailyCount > apikey.MaxCount:
@@ -199,19 +200,16 @@ type keyRevoke struct {
 	ID       string `arg:"" help:"The key's id, key_…"`
 }
 
-func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+func (c keyRevoke) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	by, err := acting(ctx, d, c.Merchant, "")
 	return change.Change{
 		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
 			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
-		Apply: func(ctx context.Context) (none change.Answer, err error) {
-			by, err := acting(ctx, d, c.Merchant, "")
-			if err != nil {
-				return none, err
-			}
+		Apply: func(ctx context.Context) (change.Answer, error) {
 			key, err := registry(d).Revoke(ctx, by, c.ID)
 			return change.Answered(err, nil, fmt.Sprint("revoked ", deployed.Stamp(key.RevokedAt)))
 		},
-	}, nil
+	}, err
 }
 
 type keyRevokeAll struct {

@@ -2,8 +2,8 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,10 +20,9 @@ type Commands struct {
 	List    merchantList                    `cmd:"" help:"List the merchants."`
 	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse a merchant's requests." example:"mer_1 --reason x"`
 	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension." example:"mer_1"`
-	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set a merchant's own limits, or end them." example:"mer_1"`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Set or end its own limits." example:"mer_1 --max-amount 5"`
 }
 
-// A merchantRow is a merchant as commands show it.
 type merchantRow struct {
 	ID       string         `json:"id"`
 	Name     string         `json:"name"`
@@ -55,7 +54,6 @@ func limit(a token.Amount) string {
 
 var merchantHead = fmt.Sprintf(merchantLine, "ID", "NAME", "LIVE KEYS", "LAST USED", "MAXIMUM", "DAILY", "STATE")
 
-// rowOf reads the terms of the merchant that owns keys.
 func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchantRow, error) {
 	row := merchantRow{ID: keys[0].MerchantID, Name: keys[0].MerchantName}
 	for _, k := range keys {
@@ -93,25 +91,23 @@ func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, text)
 }
 
-// A merchantArg is the command line of a command about one merchant.
 type merchantArg struct {
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
-// change gives the merchant other terms.
-func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string,
-	to func(*apikey.Terms)) (change.Change, error) {
+// change gives the merchant other terms: to changes them, and returns the consequences.
+func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, did string,
+	to func(*apikey.Terms) string) (change.Change, error) {
 	keys, err := d.KeysOf(ctx, c.Merchant)
 	if err != nil {
 		return change.Change{}, err
 	}
 	row, err := rowOf(ctx, d.Keys, keys)
+	terms := row.Terms
 	return change.Change{
 		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
-			row.Name, d.Stack, d.KeyCache, consequences),
+			row.Name, d.Stack, d.KeyCache, to(&terms)),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			terms := row.Terms
-			to(&terms)
 			if err := d.Keys.SetTerms(ctx, c.Merchant, row.Terms, terms); err != nil {
 				return change.Answer{}, err
 			}
@@ -128,39 +124,45 @@ type merchantSuspend struct {
 
 // Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	if c.Reason == "" {
-		return change.Change{}, errors.New("--reason is empty; give the reason, for the next operator")
-	}
-	return c.change(ctx, d, "every payment and change is refused with 403, and it may read; committed payments still "+
-		"settle and are published", "suspended", func(t *apikey.Terms) { t.Suspended = c.Reason })
+	return c.change(ctx, d, "suspended", func(t *apikey.Terms) string {
+		t.Suspended = c.Reason
+		return "every payment and change is refused with 403, and it may read; committed payments still settle and " +
+			"are published"
+	})
 }
 
 type merchantResume struct{ merchantArg }
 
 func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.change(ctx, d, "requests are answered again", "active", func(t *apikey.Terms) { t.Suspended = "" })
+	return c.change(ctx, d, "active", func(t *apikey.Terms) string {
+		t.Suspended = ""
+		return "requests are answered again"
+	})
 }
 
 type merchantLimit struct {
 	merchantArg
-	Asset       string       `help:"Of which asset, eip155:…; empty: the default."`
-	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
-	DailyAmount token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
+	Asset       string        `help:"Of which asset, eip155:…; empty: the default."`
+	MaxAmount   *token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
+	DailyAmount *token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }
 
-func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
-		return change.Change{}, errors.New("--daily-amount is below --max-amount; raise it, or lower --max-amount")
-	}
-	coin, standard, err := d.Named(ctx, c.Asset)
+// Change keeps a limit that no flag names.
+func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	on, err := d.Named(ctx, c.Asset)
 	if err != nil {
-		return change.Change{}, err
+		return none, err
 	}
-	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount),
-		limit(c.DailyAmount)), "done", func(t *apikey.Terms) {
-		if coin == standard {
-			coin = token.Coin{}
+	var refused error
+	made, err := c.change(ctx, d, "done", func(t *apikey.Terms) string {
+		own := t.Of(on.TermsAsset())
+		own.Maximum, own.Daily = *cmp.Or(c.MaxAmount, &own.Maximum), *cmp.Or(c.DailyAmount, &own.Daily)
+		if !own.Daily.IsZero() && own.Daily.Less(own.Maximum) {
+			refused = fmt.Errorf("--daily-amount %s would be below --max-amount %s; give both", own.Daily, own.Maximum)
 		}
-		*t = t.With(coin, standard, apikey.AssetTerms{Maximum: c.MaxAmount, Daily: c.DailyAmount, Own: t.Of(coin).Own})
+		*t = t.With(on.TermsAsset(), own)
+		return fmt.Sprintf("the largest payment of %s is %s, a day's sum %s, in units of %s", on.Name(),
+			limit(own.Maximum), limit(own.Daily), on.Coins(token.Units(1)))
 	})
+	return made, cmp.Or(err, refused)
 }

@@ -38,7 +38,7 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 			return err
 		}
 	}
-	unreadable, wallets := 0, map[wallet.ID]wallet.Wallet{}
+	written, unreadable, wallets := 0, 0, map[wallet.ID]wallet.Wallet{}
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	for p, err := range c.all(ctx, d, end) {
@@ -62,7 +62,12 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		} else {
 			err = lines.Encode(row)
 		}
-		if err != nil {
+		if written++; err != nil {
+			return err
+		}
+	}
+	if written+unreadable == 0 && c.Merchant != "" && c.Merchant != payment.Operator {
+		if _, err := d.KeysOf(ctx, c.Merchant); err != nil {
 			return err
 		}
 	}

@@ -127,7 +127,6 @@ func (c *Proposals) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(listed(all))
 }
 
-// listed returns proposals as --json shows them, and a line of text for each.
 func listed(all []proposal.Proposal) (rows []proposal.Public, text string) {
 	rows = []proposal.Public{}
 	for _, p := range all {
@@ -159,7 +158,6 @@ func releases(ctx context.Context, d *deployed.Deployment, asset token.Coin) (al
 	return all, err
 }
 
-// A dossier is everything that tables and nodes have about one payment.
 type dossier struct {
 	Row
 	State      payment.State         `json:"state"`

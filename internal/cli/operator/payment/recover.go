@@ -42,7 +42,6 @@ type recovered struct {
 	releases string
 }
 
-// A recovering is the recovery of a rail.
 type recovering struct {
 	*recovery.Recovery
 	on   *deployed.Deployment
@@ -148,12 +147,9 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 
 // unconfirm ends the confirmation of settings that may predate the loss: live payments wait until an operator confirms.
 func (c Recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error {
-	if c.DryRun {
-		return nil
-	}
 	rules, err := d.Payments.Rules(ctx)
 	rail := rules.Rail(d.Config.Coin())
-	if s := rail.Settings; err == nil && rail.Unusable == nil && s.Confirmed {
+	if s := rail.Settings; err == nil && !c.DryRun && rail.Unusable == nil && s.Confirmed {
 		s.Confirmed, s.At, s.Who, s.Why = false, time.Now(), change.By(ctx), "remit recover"
 		return d.Payments.SetSettings(ctx, s)
 	}

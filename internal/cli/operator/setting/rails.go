@@ -25,7 +25,6 @@ type Rails struct {
 	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
 }
 
-// closing is the risk of closing a rail.
 const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops others\n" +
 	"    after a loss of tables: a payment that was made on it and lost can be made again on another, under the\n" +
 	"    same key. If tables may have been lost, run remit recover first. If check-receipts pauses for five\n" +

@@ -52,20 +52,23 @@ func (t *Table) Refused() error {
 	return err
 }
 
-func (t *Table) changes() []settings.Change { return settings.Payments.Diff(t.On.Settings, t.Next) }
+// changes returns how two versions differ. With 0 a limit is the chain's own, which package settings does not know.
+func (t *Table) changes(from, to settings.Settings) []settings.Change {
+	all, was, is := settings.Payments.Diff(from, to), t.Config.Rules(from), t.Config.Rules(to)
+	for i := range all {
+		switch c := &all[i]; c.Name {
+		case "MaxFeeCapGwei":
+			c.Loosens = was.FeeLimit.Less(is.FeeLimit)
+		case "NonceWindow":
+			c.Loosens = was.Window < is.Window
+		}
+	}
+	return all
+}
 
 func (t *Table) title(s settings.Stamp) string {
 	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Name(), s.Version, deployed.Stamp(s.At), s.Who, s.Why,
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
-}
-
-// read reads the settings of the rails (deployed.Rails). Unusable ones are no error here.
-func read(ctx context.Context, d *deployed.Deployment) (all []*Table, err error) {
-	rails, err := d.Rails(ctx)
-	for _, on := range rails {
-		all = append(all, Of(on))
-	}
-	return all, err
 }
 
 func parse(texts []string) (map[string]string, error) {
@@ -121,7 +124,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		if t.On.Unusable != nil {
 			continue
 		}
-		for _, c := range t.changes() {
+		for _, c := range t.changes(t.On.Settings, t.Next) {
 			line := fmt.Sprintf("%s: %q -> %q", c.Name, c.From, c.To)
 			if text += "  " + line; c.Name == "Closed" && c.To == "true" {
 				text += "\n" + closing
@@ -183,9 +186,10 @@ func announce(ctx context.Context, d *deployed.Deployment, loosened string, by s
 type show struct{ deployed.Target }
 
 func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
-	tables, err := read(ctx, d)
+	rails, err := d.Rails(ctx)
 	all, text := map[string]any{}, ""
-	for _, t := range tables {
+	for _, on := range rails {
+		t := Of(on)
 		s := t.On.Settings
 		if t.On.Unusable != nil {
 			all[t.Name()] = map[string]any{"version": s.Version, "error": t.On.Unusable.Error()}
@@ -224,7 +228,8 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	t, _, err := assigned(ctx, d, c.Values)
 	tables := []*Table{t}
 	if len(c.Values) == 0 && c.Confirm {
-		tables, err = read(ctx, d)
+		tables = nil
+		err = d.Each(ctx, func(on *deployed.Deployment) error { tables = append(tables, Of(on)); return nil })
 	}
 	if err != nil {
 		return none, err
@@ -235,7 +240,7 @@ func (c set) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 		}
 	}
 	return write(d, slices.DeleteFunc(tables, func(t *Table) bool {
-		return len(t.changes()) == 0 && (!c.Confirm || t.On.Settings.Confirmed)
+		return len(t.changes(t.On.Settings, t.Next)) == 0 && (!c.Confirm || t.On.Settings.Confirmed)
 	}), c.Confirm, c.Reason)
 }
 
@@ -243,16 +248,17 @@ type history struct{ deployed.Target }
 
 // Run shows the kept versions, except unreadable ones.
 func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
-	tables, err := read(ctx, d)
+	rails, err := d.Rails(ctx)
 	all, text := map[string]any{}, ""
-	for _, t := range tables {
+	for _, on := range rails {
+		t := Of(on)
 		versions, failed := t.Payments.SettingsHistory(ctx, t.On.Coin)
 		err = errors.Join(err, failed)
 		rows := []map[string]any{}
 		for i, v := range versions {
 			edits := []map[string]any{}
 			text += t.title(v.Stamp) + "\n"
-			for _, c := range settings.Payments.Diff(versions[min(i+1, len(versions)-1)], v) {
+			for _, c := range t.changes(versions[min(i+1, len(versions)-1)], v) {
 				edits = append(edits, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
 				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
 			}

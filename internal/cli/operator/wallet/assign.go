@@ -11,7 +11,6 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
-	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -178,5 +177,5 @@ func disowns(ctx context.Context, d *deployed.Deployment, r wallet.Registration)
 func setOwn(ctx context.Context, d *deployed.Deployment, merchant string, read apikey.Terms, own string) error {
 	of := read.Of(d.TermsAsset())
 	of.Own = own
-	return d.Keys.SetTerms(ctx, merchant, read, read.With(d.TermsAsset(), token.Coin{}, of))
+	return d.Keys.SetTerms(ctx, merchant, read, read.With(d.TermsAsset(), of))
 }

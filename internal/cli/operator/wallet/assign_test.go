@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -49,8 +48,7 @@ func TestAssign(t *testing.T) {
 			must.OK(t, keys.Create(t.Context(), apikey.Key{Hash: apikey.Hash{byte(i)}, MerchantID: merchant}))
 		}
 		must.OK(t, e.settle(t.Context()))
-		is := func(why, want string) { // the registration, the record's merchant, and who pays from its own wallets
-			t.Helper()
+		is := func() string { // the registration, the record's merchant, and who pays from its own wallets
 			r, _ := must.Get(e.tables.Wallets(t.Context(), e.Config.Coin()))(t).Find(e.wallets[0])
 			got := fmt.Sprintf("%s %s/%s", r.State, r.Merchant, must.Get(e.tables.Wallet(t.Context(), r.ID))(t).Merchant)
 			for _, merchant := range []string{"mer_1", "mer_2"} {
@@ -58,89 +56,34 @@ func TestAssign(t *testing.T) {
 					got += " " + merchant
 				}
 			}
-			if got != want {
-				t.Errorf("%s: %s, want %s", why, got, want)
-			}
+			return got
 		}
-		down := func(func() error) error { return errors.New("keys are down") }
-		lost := func(apply func() error) error { return errors.Join(apply(), errors.New("keys are down")) }
-		between := func(line, want string) func(func() error) error { // another operator's command
-			return func(apply func() error) error {
-				e.want("between", line, want)
-				return apply()
-			}
-		}
-		const assign, unassign, drain = "wallet assign W --yes --merchant ", "wallet unassign W --yes", "wallet drain W --yes"
-		const unstored = "^the wallet is the merchant's, and its terms are not stored: keys are down; run this again"
-		drained := func() { e.want("", drain, "done"); time.Sleep(time.Second) }
-		beside := func(line string) { // another operator's command, before the wallet is assigned
-			e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-				if c.Op == "Assign" {
-					e.mend()
-					e.want("between", line, "done")
+		between := func(line string) { e.want("another operator", line, "done") }
+		const assign, undo = "wallet assign W --yes --merchant mer_2", "wallet drain W --yes --undo"
+		beside := func(line string) func() { // before the wallet is assigned
+			return func() {
+				e.around = func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+					if c.Op == "Assign" {
+						e.mend()
+						between(line)
+					}
+					apply(ctx)
+					return nil
 				}
-				apply(ctx)
-				return nil
 			}
 		}
-
-		e.want("a wallet that pays", assign+"mer_1", "^W is not draining; run remit wallet drain W first")
-		e.want("", drain, "done")
-		e.want("at once", assign+"mer_1", "requests may pay from W for 1s")
-		time.Sleep(time.Second)
-		e.want("nobody", assign+"mer_3", "merchant \"mer_3\" has none")
-		e.want("a wallet of nobody", unassign, "^wallet W is no merchant's")
-		e.fail("Assign", false)
-		e.want("killed before it", assign+"mer_1", "^store is down")
-		is("nothing is done", "draining /")
-		e.fail("Assign", true)
-		e.want("killed behind the wallet", assign+"mer_1", "^store is down")
-		e.mend()
-		is("the wallet pays nobody", "assigned mer_1/mer_1")
-		keys.next = down
-		e.want("killed again", assign+"mer_1", unstored)
-		is("the wallet pays nobody", "assigned mer_1/mer_1")
-		keys.next = lost
-		e.want("killed behind the terms", assign+"mer_1", unstored)
-		e.want("in the end", assign+"mer_1", "done")
-		is("it is the merchant's", "assigned mer_1/mer_1 mer_1")
-
-		e.want("of another", assign+"mer_2", "^W is of merchant mer_1; run remit wallet unassign W first")
-		e.want("a wallet that pays", unassign, "^W is not draining; run remit wallet drain W first")
-		drained()
-		e.want("with its merchant's coins", unassign, "^wallet W holds .*USDC.* of its merchant; empty it with remit wallet sweep first")
-		e.want("the operator moves them", "wallet sweep W --to O --key s --yes", `USDC to O: confirmed`)
-		keys.next = down
-		e.want("killed before it", unassign, "^keys are down")
-		is("nothing is done", "draining mer_1/mer_1 mer_1")
-		e.fail("Assign", false)
-		e.want("killed behind the terms", unassign, "^store is down")
-		e.mend()
-		is("the wallet pays nobody", "draining mer_1/mer_1")
-
-		e.want("the operator thinks again", drain+" --undo", "done")
-		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		drained()
-		keys.next = between(drain+" --undo", "done")
-		e.want("another one thinks again", unassign, "^another operator has changed the merchant's terms")
-		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		drained()
-		keys.read = func() { e.want("between", drain+" --undo", "done") }
-		e.want("before the terms are read", unassign, "^the wallet was assigned again meanwhile")
-		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		drained()
-		beside(drain + " --undo")
-		e.want("behind the terms", unassign, "changed since it was read")
-		is("it pays its merchant", "assigned mer_1/mer_1 mer_1")
-		drained()
-		e.want("in the end", unassign, "done; remit wallet drain --undo W lets it pay for all")
-		is("it is nobody's", "draining /")
-		time.Sleep(time.Second)
-		beside(assign + "mer_2")
-		e.want("two operators, two merchants", assign+"mer_1", "changed since it was read")
-		is("one has it", "assigned mer_2/mer_2 mer_2")
-		e.own(1, wallet.Draining)
-		e.want("a wallet that has never paid", "wallet assign U --yes --merchant mer_2", "done")
+		down := errors.New("keys are down")
+		e.play(map[string]func(){
+			"keys are down":       func() { keys.next = func(func() error) error { return down } },
+			"keys lose an answer": func() { keys.next = func(apply func() error) error { return errors.Join(apply(), down) } },
+			"undone before the terms are set": func() {
+				keys.next = func(apply func() error) error { between(undo); return apply() }
+			},
+			"undone before the terms are read": func() { keys.read = func() { between(undo) } },
+			"undone behind the terms":          beside(undo),
+			"given to mer_2":                   beside(assign),
+			"U drains":                         func() { e.own(1, wallet.Draining) },
+		}, is)
 		if w := must.Get(e.tables.Wallet(t.Context(), e.id(1)))(t); w.Merchant != "mer_2" {
 			t.Errorf("its record: %+v", w)
 		}

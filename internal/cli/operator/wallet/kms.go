@@ -14,8 +14,8 @@ import (
 )
 
 // addKMS registers the wallet of a key in KMS. Before that, it makes a key if name is empty, and lets the functions
-// sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a registered
-// wallet; a merchant's is assigned then. If a call to make a key has no answer, the error describes how to find the key.
+// sign with it. If it stops after the first, remit wallet import --kms does the rest, also for a registered wallet; a
+// merchant's is assigned then. If a call to make a key has no answer, the error describes how to find the key.
 func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS; remove --kms")

@@ -15,7 +15,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A pausing is the command line of a command that pauses wallets or resumes them.
 type pausing struct {
 	Address token.Address `arg:"" optional:"" help:"The wallet."`
 	All     bool          `help:"Every wallet that is not retired."`
@@ -85,9 +84,6 @@ type walletPause struct {
 // without a record gets a record that is behind the chain: in tables from the past it may have paid since. An
 // unreadable wallet is paused over any reason. A crash leaves the other wallets as they were; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	if c.Reason == "" {
-		return none, errors.New("--reason is empty; give the reason, for the operator who finds the wallet paused")
-	}
 	ws, err := c.wallets(ctx, d)
 	if err != nil {
 		return none, err
@@ -171,11 +167,8 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	consequences, rolledBack := "", false
 	for _, w := range ws {
 		v, err := w.on.View(ctx, w.Address)
-		switch {
-		case err != nil && c.All:
-			return none, fmt.Errorf("%s: %w; resume another rail's wallets with --rail", w.on.Name(), err)
-		case err != nil:
-			return none, fmt.Errorf("%s: %w", w.on.Name(), err)
+		if err != nil {
+			return none, fmt.Errorf("%s: %w; to resume another rail's wallets, add --all --rail", w.on.Name(), err)
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {

@@ -23,7 +23,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// A moving is the command line of a command that moves coins out of a wallet.
 type moving struct {
 	one
 	To  token.Address `required:"" placeholder:"ADDRESS" help:"Another wallet, or an address outside the stack."`
@@ -122,7 +121,9 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, all []dispatch
 		return change.Change{}, err
 	}
 	last := ""
-	if _, own := wallets.Find(c.To); !own {
+	if to, own := wallets.Find(c.To); own && to.State == wallet.Retired {
+		return change.Change{}, errRetired(c.To)
+	} else if !own {
 		last = fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
 	}
 	moved := func(p payment.Payment) string {
@@ -151,9 +152,6 @@ const (
 // asset that the wallet lacks. After a crash, reserved transfers alone are made; the command continues.
 func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer,
 	describe func(payment.Payment) string, last string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
-	if key == "" {
-		return none, errors.New("--key is empty: give a name for what this command does, such as top-up-2026-11")
-	}
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
@@ -184,7 +182,11 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 			if optional(t, err) {
 				continue
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, wallet.ErrPaused) && len(done) == 0:
+				return change.Answer{}, fmt.Errorf("%w: %w; once its cause is gone, run remit wallet resume %s, then this "+
+					"again", change.ErrUnchanged, err, t.From)
+			case err != nil:
 				return change.Answer{}, fmt.Errorf("%w (run this again with the same --key to see the outcome)", err)
 			}
 			done = append(done, p)
@@ -231,7 +233,6 @@ type Batch struct {
 	Approve change.Command[batchApprove] `cmd:"" help:"Give it an allowance." example:"0x1… --amount 5 --key b"`
 }
 
-// A calling is the command line of a command that calls a contract from a wallet.
 type calling struct {
 	one
 	Key string `required:"" placeholder:"KEY" help:"Name of this call; nothing happens twice under it."`

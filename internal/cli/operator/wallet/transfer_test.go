@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -36,25 +37,9 @@ import (
 
 // TestMove moves coins to an address outside the stack. Commands with one key move them once, even after a lost answer.
 func TestMove(t *testing.T) {
-	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
-		const move = "wallet move W --to O --yes --key "
-		e.want("coins that no run has seen yet", move+"a --token 1.5 --ether 0.5", `^1.5 USDC to O: confirmed 0x.{64}\n0.5 ETH to O: confirmed 0x.{64}\n$`)
-		e.want("they move once", move+"a --token 1.5 --ether 0.5 --json", `"amount_decimal": "1.5".*"amount_decimal": "0.5"`)
-		e.want("nothing else does under their key", move+"a --token 2", "idempotency key was used for another request")
-		e.want("nothing", move+"b", "^nothing to move: add --token AMOUNT, --ether AMOUNT, or both")
-		for _, amount := range []string{"0", "1x", "0.0000001"} {
-			e.want("an amount that is none", move+"b --token "+amount,
-				"is no amount; use whole tokens, such as 12.5, with at most 6 decimals")
-		}
-		e.want("all ether of a wallet that pays", move+"b --ether all", "drain the wallet and sweep it")
-		e.want("no key", move[:len(move)-1]+"= --token 1", "--key is empty")
-		e.want("more than there is", move+"b --token 9999999 --ether 0.1", "^insufficient funds")
-		e.want("outside the stack", "wallet move W --to O --key b --token 0.000001", `add --yesThis moves 0.000001 USDC from W to O, for a fee of at most `+
-			`\S+ ether.\nO is no wallet of stack remit: what is sent to a wrong address is lost.\nNothing more is done if this is given again with --key b.$`)
-		e.own(2, wallet.Active)
-		e.want("inside", "wallet move W --to O --key b --token 1", `ether.\nNothing more`)
-		e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}}
-		e.want("no node", move+"b --token 1", "invalid node URL")
+	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
+		e.play(map[string]func(){"O is inside": func() { e.own(2, wallet.Active) },
+			"a bad URL": func() { e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}} }}, nil)
 	})
 }
 
@@ -93,7 +78,8 @@ func TestMoveUnknown(t *testing.T) {
 			{"a store that is down", func() { e.fail("Create", false) }, "token",
 				"^payment is in progress: check-receipts has not signed it yet" + again + ".*store is down", 2},
 			{"a list that is not read", func() { e.fail("Wallets", true) }, "token", "^store is down", 0},
-			{"a refusal", func() { must.OK(t, e.tables.Pause(t.Context(), e.id(0), "theft")) }, "token", "wallet is paused", 0},
+			{"a refusal", func() { must.OK(t, e.tables.Pause(t.Context(), e.id(0), "theft")) }, "token",
+				"^nothing was changed: .*wallet is paused: .*; once its cause is gone, run remit wallet resume W, then this again", 0},
 		} {
 			line := fmt.Sprintf("wallet move W --to O --yes --key %d --%s 1", i, c.coin)
 			c.fault()
@@ -106,44 +92,19 @@ func TestMoveUnknown(t *testing.T) {
 			_ = e.tables.Repause(t.Context(), e.id(0), "theft", "")
 			e.want(c.why, line, moved)
 		}
+		e.want("what was refused", "audit-log", "not done  [^\n]+ wallet move W --to O --yes --key 9")
+		e.own(1, wallet.Retired)
+		e.want("to a retired wallet", "wallet move W --to U --key r --token 1", "^wallet U is retired for good")
 		e.want("each key once", "doctor --only "+e.wallets[2].String()[:10], `1000009 USDC, 1001 ether`)
 	})
 }
 
 // TestSweep sweeps wallets with payments under way, and with no tokens.
 func TestSweep(t *testing.T) {
-	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
-		const sweep = "wallet sweep W --to O --key s --yes"
-		must.OK(t, e.settle(t.Context()))
-		e.want("a wallet that pays", sweep, "^W is not draining; run remit wallet drain W first")
-		e.Hint = noRun
-		e.want("a payment", "wallet move W --to O --key m --yes --token 1", "no run")
-		e.want("", "wallet drain W --yes", "done")
-		e.want("at once", sweep, "requests may pay from W for 1s")
-		time.Sleep(time.Second)
-		e.want("a payment that has a nonce", sweep, "W has 1 payments under way")
-		must.OK(t, e.soon(t.Context()))
-		e.want("a payment that is sent", sweep, "W has 1 payments under way")
-		e.mend()
-		must.OK(t, e.settle(t.Context()))
-		for _, op := range []string{"Wallets", "Wallet", "PendingTxs"} {
-			e.fail(op, true)
-			e.want(op, sweep, "^store is down")
-			e.mend()
-		}
-		e.want("to itself", "wallet sweep W --to W --key s --yes", "can only lose")
-		const all = `^999999 USDC to O: %[1]s 0x\S+\n999.99\d+ ETH to O: %[1]s 0x\S+\n$`
-		e.Hint = e.soon
-		e.want("all", sweep, fmt.Sprintf(all, "pending"))
-		e.want("while it is under way", sweep, fmt.Sprintf(all, "pending"))
-		must.OK(t, e.settle(t.Context()))
-		e.want("once", sweep, fmt.Sprintf(all, "confirmed"))
-		e.mend()
-		e.want("a wallet without tokens", "wallet sweep W --to O --key t", `--yesInsufficient funds: W has nothing to spend.\nThis moves \S+ ETH`)
-		e.want("moves ether alone", "wallet sweep W --to O --key t --yes", `^0.0000\d+ ETH to O: confirmed \S+\n$`)
-		e.want("what there is not, by itself", "wallet move W --to O --key u --token all", "^insufficient funds: W has nothing to spend")
-		e.own(1, wallet.Draining)
-		e.want("a wallet that has never paid", "wallet sweep U --to O --key u", "This moves 1000000 USDC from U to O")
+	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
+		must.OK(e, e.settle(e.T.Context()))
+		e.play(map[string]func(){"a run begins": func() { must.OK(e, e.soon(e.T.Context())) },
+			"U drains": func() { e.own(1, wallet.Draining) }}, nil)
 	})
 }
 
@@ -296,6 +257,30 @@ func (e *embedded) want(why, line, pattern string) {
 	}
 }
 
+// play gives the commands of the test's table in turn. A row has its reason, events before the command, the command, and
+// a pattern that its answer or error matches; or, in place of a command, "is" and the state that is shows.
+func (e *embedded) play(events map[string]func(), is func() string) {
+	e.Helper()
+	maps.Copy(events, map[string]func(){"": func() {}, "mend": e.mend, "a second": func() { time.Sleep(time.Second) },
+		"a run": func() { must.OK(e, e.settle(e.T.Context())) }, "no run": func() { e.Hint = noRun }, "runs are cut": func() { e.Hint = e.soon }})
+	for _, c := range tabletest.Read(e.T, nil) {
+		for event := range strings.SplitSeq(c.In[0], "; ") {
+			if op, fails := strings.CutPrefix(event, "fails: "); fails {
+				e.fail(op, false)
+			} else if op, lost := strings.CutPrefix(event, "loses its answer: "); lost {
+				e.fail(op, true)
+			} else {
+				events[event]()
+			}
+		}
+		if c.In[1] != "is" {
+			e.want(c.Name, c.In[1], c.Want)
+		} else if got := is(); got != c.Want {
+			e.Errorf("%s: %s, want %s", c.Name, got, c.Want)
+		}
+	}
+}
+
 // TestAllowanceIsForTheContractAlone: none is given unless each node has the contract's
 // code. An allowance is ended all the same.
 func TestAllowanceIsForTheContractAlone(t *testing.T) {
@@ -325,32 +310,12 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 
 // TestBatchCall gives an allowance, and reads the text before it and after each end of it.
 func TestBatchCall(t *testing.T) {
-	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
-		const approve = "batch approve W --amount 5 --yes --key "
-		must.OK(t, e.settle(t.Context()))
-		e.want("the contract is there", "batch deploy W --key a", "The contract is there, on every node")
-		e.want("no key", approve[:len(approve)-1]+"=", "^--key is empty")
-		e.want("no such wallet", "batch approve O --amount 5 --key a", "^payment rail unavailable: no key for wallet O")
-		e.fail("Rules", true)
-		e.want("no rules", approve+"a", "^reading the rails: store is down")
-		e.mend()
-		e.want("what it means", "batch approve W --amount unlimited --key a", `add --yesThis lets \S+ take any amount of USDC from W, when this wallet `+
-			`asks it to. Now it may take any amount of USDC.\nW pays a fee of at most \S+ ether.\nNothing more is done if this is given again with --key a.$`)
-		e.Hint = noRun
-		e.want("no end", approve+"a", `^no run \(run this again with the same --key to see the outcome\)`)
-		e.mend()
-		for range 2 {
-			e.want("an end", approve+"a", `^confirmed 0x\S+\nremit doctor shows what the chain has.\n$`)
-		}
-		e.want("was done", "batch approve W --amount 6 --key b", "Now it may take 5 USDC")
-
-		e.Hint = e.soon
-		e.want("no receipt yet", approve+"f", "^pending 0x")
-		p := must.Get(e.tables.Payment(t.Context(), payment.KeyID(payment.Operator, "test", "f")))(t)
-		must.OK(t, e.tables.Finish(t.Context(), must.Get(p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash}, time.Now()))(t)))
-		e.want("a failure", approve+"f", `^failed 0x\S+: [^\n]+\nTry again with another --key.\n$`)
-
-		e.asked = func() { e.Nodes = nil }
-		e.want("no nodes any more", "batch approve W --amount 0 --key g", "^no nodes are stored for chain")
+	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
+		must.OK(e, e.settle(e.T.Context()))
+		e.play(map[string]func(){"it reverts": func() {
+			p := must.Get(e.tables.Payment(e.T.Context(), payment.KeyID(payment.Operator, "test", "f")))(e)
+			reverted := must.Get(p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash}, time.Now()))(e)
+			must.OK(e, e.tables.Finish(e.T.Context(), reverted))
+		}, "no nodes": func() { e.asked = func() { e.Nodes = nil } }}, nil)
 	})
 }

@@ -165,8 +165,8 @@ type walletRow struct {
 	Ceiling      *uint64        `json:"nonce_ceiling"`
 	Reservations int            `json:"reservations"`
 	PendingTxs   int            `json:"pending_txs"`
-	Token        token.Amount   `json:"token_available"`
-	Gas          token.Amount   `json:"gas_available"`
+	Token        *token.Amount  `json:"token_available"` // null before the first payment, as the nonces
+	Gas          *token.Amount  `json:"gas_available"`   // in wei
 	Paused       string         `json:"paused"`
 }
 
@@ -175,8 +175,9 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 	rows := []walletRow{}
 	err := d.Each(ctx, func(on *deployed.Deployment) error {
 		wallets, err := on.Wallets(ctx)
-		fmt.Fprintf(&b, "%-42s  %-8s  %-30s  %10s  %12s  %7s  %18s  %s\n", on.Name(), "STATE", "MERCHANT", "NEXT NONCE",
-			"RESERVATIONS", "PENDING", on.Asset.Symbol+" TO SPEND", "PAUSED")
+		const row = "%-42v  %-8v  %-30s  %10s  %12v  %7v  %18s  %14s  %s\n"
+		fmt.Fprintf(&b, row, on.Name(), "STATE", "MERCHANT", "NEXT NONCE", "RESERVATIONS", "PENDING",
+			on.Asset.Symbol+" TO SPEND", "GAS TO SPEND", "PAUSED")
 		for _, w := range wallets {
 			r := walletRow{Address: w.Address, Rail: on.Name(), State: w.State, Merchant: w.Merchant, Signer: w.Key,
 				Since: deployed.Stamp(w.Since)}
@@ -185,12 +186,13 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 				continue
 			}
 			rows = append(rows, r)
-			next, spend := "not used", "not opened"
+			next, spend, gas := "not used", "see doctor", "see doctor"
 			if r.NextNonce != nil {
 				next, spend = fmt.Sprint(*r.NextNonce), r.Token.Tokens(on.Asset.Decimals)
+				gas = r.Gas.Over(1_000_000_000).Tokens(9)
 			}
-			fmt.Fprintf(&b, "%s  %-8s  %-30s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, cmp.Or(r.Merchant, "-"),
-				next, r.Reservations, r.PendingTxs, spend, r.Paused)
+			fmt.Fprintf(&b, row, r.Address, r.State, cmp.Or(r.Merchant, "-"), next, r.Reservations, r.PendingTxs, spend, gas,
+				r.Paused)
 		}
 		return err
 	})
@@ -209,7 +211,7 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	}
 	txs, _, err := d.Payments.PendingTxs(ctx, id, 0)
 	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(txs)
-	r.Token, r.Gas, r.Paused = w.Balance, w.Gas, w.Paused
+	r.Token, r.Gas, r.Paused = &w.Balance, &w.Gas, w.Paused
 	return err
 }
 
@@ -228,7 +230,7 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 		return become(d, r, err, wallet.Draining, paying, "New payments will use wallet %s again.")
 	}
 	return become(d, r, err, paying, wallet.Draining,
-		"No new payment will use wallet %s within minutes. Once its payments end, run remit wallet retire or unassign.")
+		"No new payment will use wallet %s within minutes. Once its payments end, sweep it, then retire or unassign.")
 }
 
 // become returns the change of a wallet that was read, unless err, from one state to another.
@@ -239,7 +241,7 @@ func become(d *deployed.Deployment, r wallet.Registration, err error, from, to w
 		err = errRetired(r.Address)
 	case r.State == wallet.Funding && to != wallet.Active:
 		err = errFunding(r.Address)
-	case r.State != from && r.State != to:
+	case r.State != from && (r.State != to || from == wallet.Funding):
 		err = fmt.Errorf("wallet %s is %s; choose one that is %s", r.Address, r.State, from)
 	}
 	return change.Write(fmt.Sprintf(consequences, r.Address), fmt.Sprintf("done: %s is %s", r.Address, to), func(ctx context.Context) error {

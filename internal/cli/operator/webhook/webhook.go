@@ -1,7 +1,8 @@
-// Package webhook has the commands that list and resend webhooks that failed.
+// Package webhook has the commands that list merchants' endpoints, and list and resend webhooks that failed.
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -15,8 +16,28 @@ import (
 
 // Commands is `remit webhooks`.
 type Commands struct {
+	List   list                   `cmd:"" help:"List a merchant's endpoints." example:"mer_1"`
 	Failed failed                 `cmd:"" help:"List the events that never arrived." example:"mer_1 we_1"`
 	Resend change.Command[resend] `cmd:"" help:"Send the events again that failed lists." example:"mer_1 we_1"`
+}
+
+type list struct {
+	deployed.Target
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+}
+
+func (c *list) Run(ctx context.Context, d *deployed.Deployment) error {
+	_, err := d.KeysOf(ctx, c.Merchant)
+	all, unread := d.Webhooks.Endpoints(ctx, d.Owner(c.Merchant))
+	if err = cmp.Or(err, unread); err != nil {
+		return err
+	}
+	rows, text := []map[string]any{}, ""
+	for _, e := range all {
+		rows = append(rows, map[string]any{"id": e.ID, "status": e.Status, "url": e.URL, "event_types": e.EventTypes})
+		text += fmt.Sprintf("%s  %-8s  %s\n", e.ID, e.Status, e.URL)
+	}
+	return d.Show(rows, text)
 }
 
 // A window is a span of time of one endpoint's deliveries.

@@ -72,12 +72,10 @@ func Allowance(ctx context.Context, node *ethrpc.Node, contract, owner, spender 
 	return token.AmountFromBytes(units)
 }
 
-// read returns the result of a contract's call.
 func read(ctx context.Context, node *ethrpc.Node, contract token.Address, data []byte) ([]byte, error) {
 	return ask(ctx, node, "eth_call", map[string]string{"to": contract.String(), "data": fmt.Sprintf("0x%x", data)})
 }
 
-// ask asks for bytes in the latest block.
 func ask(ctx context.Context, node *ethrpc.Node, method string, of any) ([]byte, error) {
 	var digits string
 	if err := node.Query(ctx, &digits, method, of, "latest"); err != nil {
