@@ -13,6 +13,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -98,7 +99,7 @@ func checkRules(ctx context.Context, b bench, o options) error {
 	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) {
 		end, err := b.remove(ctx, rules[i], i)
 		if err != nil && ctx.Err() == nil {
-			end.note, err = ": "+err.Error(), nil // the other rules are tried all the same
+			end.note, err = "NOT TRIED: "+err.Error(), nil // the other rules are tried all the same
 		}
 		return end, err
 	})
@@ -106,10 +107,10 @@ func checkRules(ctx context.Context, b bench, o options) error {
 		return err
 	}
 	results = slices.DeleteFunc(results, func(r result) bool { return r.caught != "" })
-	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n",
+	fmt.Printf("%d rules taken out in %s: %d noticed, %d not noticed or not tried\n",
 		len(rules), time.Since(began).Round(time.Second), len(rules)-len(results), len(results))
 	for _, r := range results {
-		fmt.Printf("%s: survives%s\n\tgo run ./tools/mutate rules -only %s\n", r.name, r.note, quoted(r.name))
+		fmt.Printf("%s: %s\n\tgo run ./tools/mutate rules -only %s\n", r.name, cmp.Or(r.note, survives), quoted(r.name))
 	}
 	if len(rules) == 0 || len(results) > 0 {
 		return errors.New("not every change was noticed")
@@ -183,7 +184,7 @@ func (b bench) compile(ctx context.Context, pkg, overlay, binary string) error {
 		"-overlay="+overlay, "-o="+binary, "./"+pkg)
 	cmd.Dir = b.root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("it does not compile: %w\n%s", err, out)
+		return fmt.Errorf("go test -c: %w\n%s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -283,9 +284,11 @@ type options struct {
 type result struct {
 	name   string
 	caught string // the test that failed; empty: the change survived
-	note   string // said of a survivor
+	note   string // how it ended without a failed test; empty: survives
 	output string // of the test that failed
 }
+
+const survives = "SURVIVES"
 
 // each makes the n changes that change knows by number, o.width at a time,
 // prints a line for each as it ends, and returns the results in order.
@@ -305,7 +308,7 @@ func (o options) each(ctx context.Context, n int, change func(ctx context.Contex
 			}
 			end := r.caught + " fails"
 			if r.caught == "" {
-				end = "SURVIVES" + r.note
+				end = cmp.Or(r.note, survives)
 			}
 			if n == 1 {
 				end += "\n" + strings.TrimSpace(r.output) + "\n"

@@ -26,7 +26,8 @@ var mutated = []string{"internal/merchants/apikey", "internal/evm/chain", "inter
 	"internal/payments/store", "internal/payments/wallet", "sdk/go", "internal/cli/operator/wallet/transfer.go"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
-var common = []string{"internal/api/httpapi", "internal/sandbox/memory", "internal/proof/simulation"}
+var common = []string{"internal/api/httpapi", "internal/payments/dispatch", "internal/payments/settlement", "internal/sandbox/memory",
+	"internal/proof/simulation"}
 
 // unfaced are tests that no mutant faces: their seeds are those of TestSeeds.
 var unfaced = []string{"TestReplay"}
@@ -225,7 +226,7 @@ func checkMutants(ctx context.Context, b bench, o options) error {
 	results, err := o.each(ctx, len(chosen), func(ctx context.Context, i int) (result, error) {
 		end, err := b.face(ctx, chosen[i], proofs)
 		if reasons[end.name] != "" {
-			end.note = ", as explained"
+			end.note = survives + ", as explained"
 		}
 		return end, err
 	})
@@ -247,7 +248,7 @@ func distinguish(all []mutant) {
 
 // judge compares the survivors with the explained ones.
 func judge(results []result, reasons map[string]string, took time.Duration) error {
-	caught, wrong := 0, 0
+	caught, wrong, of := 0, 0, map[string][2]int{} // of a package: caught, all
 	for _, r := range results {
 		reason, listed := reasons[r.name]
 		switch {
@@ -258,9 +259,17 @@ func judge(results []result, reasons map[string]string, took time.Duration) erro
 			wrong++
 			fmt.Printf("listed, but caught by %s: %s\n", r.caught, r.name)
 		}
-		if r.caught != "" {
+		pkg, _, _ := strings.Cut(r.name, " ")
+		n := of[path.Dir(pkg)]
+		if n[1]++; r.caught != "" {
 			caught++
+			n[0]++
 		}
+		of[path.Dir(pkg)] = n
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(of)) {
+		n := of[pkg]
+		fmt.Printf("%s: %d mutants, %.1f %% caught\n", pkg, n[1], 100*float64(n[0])/float64(n[1]))
 	}
 	fmt.Printf("%d mutants in %s: %d caught (%.1f %%), %d survive, %d of them unexplained or listed by mistake\n",
 		len(results), took.Round(time.Second), caught, 100*float64(caught)/float64(max(1, len(results))), len(results)-caught, wrong)

@@ -73,6 +73,13 @@ func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	if tx.Cost() != most || tx.To != (token.Address{7}) || tx.Gas != chain.NoopGas || len(tx.Data) != 0 {
 		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
 	}
+	tx = chain.Tx{Gas: 1, Fees: chain.Fees{Cap: token.Units(1)}, L1Fee: most}
+	if tx.Value = token.Units(1); tx.Cost() != most {
+		t.Errorf("cost with the fee of its data %v", tx.Cost())
+	}
+	if tx.L1Fee = token.Units(2); tx.Cost() != token.Units(4) {
+		t.Errorf("cost with a value %v", tx.Cost())
+	}
 }
 
 // TestOutbid: the tip doubles within the limit, and the cap never falls.
@@ -249,6 +256,7 @@ func TestFees(t *testing.T) {
 	}{
 		{"one node is believed", []*stub{priced(5)}, 5, 5, usual},
 		{"of two the larger base fee and the smaller tip", []*stub{priced(5), priced(7)}, 7, 5, usual},
+		{"of two one alone, at its tip", []*stub{{gas: 5, greed: 8, takes: always(usual)}, {down: true, takes: always(usual)}}, 5, 40, usual},
 		{"of three the middle", []*stub{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
 		{"of four the middle two", []*stub{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
 		{"a late node is not waited for", []*stub{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},

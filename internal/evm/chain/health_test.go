@@ -344,6 +344,22 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// TestALateNodeIsNotSilent, even while nobody asks it because it was late; one that gave no answer is.
+func TestALateNodeIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for want, c := range map[string]*stub{"[]": {name: "c", takes: always(9 * time.Second)}, "[c]": {name: "c", down: true}} {
+			nodes := slowly(&stub{name: "a", takes: always(usual)}, &stub{name: "b", takes: always(usual)}, c)
+			for range 3 {
+				_, _ = nodes.Latest(t.Context(), nobody, nobody)
+			}
+			names, ok := nodes.Heads(t.Context(), latest).Silent()
+			if got := fmt.Sprint(names); got != want || !ok {
+				t.Errorf("%s are silent, %t, want %s", got, ok, want)
+			}
+		}
+	})
+}
+
 // TestALateAnswerCounts: a node whose answers come after the caller's time is left alone for a while.
 func TestALateAnswerCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -425,6 +425,67 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// reverting is a node that gives err, of block 7.
+type reverting struct {
+	chain.Node
+	err error
+}
+
+func (r reverting) Estimate(_ context.Context, c chain.Call) (uint64, error) {
+	if c.At != 7 {
+		return 0, &chain.RevertError{Reason: "of another block"}
+	}
+	return 0, r.err
+}
+
+// TestReason gives the first reason that a node has, as text.
+func TestReason(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for want, errs := range map[string][]error{
+		"":            {errDown, chain.ErrReverted, &chain.RevertError{}},
+		" is ~ ?not?": {errDown, &chain.RevertError{}, &chain.RevertError{Reason: " is ~ \x1fnot\x7f"}, &chain.RevertError{Reason: "later"}},
+		long[:200]:    {&chain.RevertError{Reason: long}},
+	} {
+		var all chain.Nodes
+		for _, err := range errs {
+			all = append(all, reverting{err: err})
+			if _, is := errors.AsType[*chain.RevertError](err); is && (!errors.Is(err, chain.ErrReverted) || errors.Is(err, chain.ErrListed)) {
+				t.Errorf("%v is not a revert alone", err)
+			}
+		}
+		if got := all.Reason(t.Context(), chain.Call{}, 7); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestYielding: the longest wait of a context's calls counts.
+func TestYielding(t *testing.T) {
+	ctx, longest := chain.Yielding(t.Context())
+	for _, d := range []time.Duration{3, 5, 4} {
+		chain.Waited(ctx, d)
+		chain.Waited(t.Context(), 9)
+	}
+	if longest() != 5 || !chain.Yields(ctx) || chain.Yields(t.Context()) {
+		t.Errorf("%d, yields: %t and %t", longest(), chain.Yields(ctx), chain.Yields(t.Context()))
+	}
+}
+
+// TestTransactionsUntil: nodes agree on what they give up to a block, whether they checked its signature or not.
+func TestTransactionsUntil(t *testing.T) {
+	tx := chain.MinedTx{Hash: chain.Hash{1}, Block: 7, Signed: true}
+	unchecked, later := tx, chain.MinedTx{Hash: chain.Hash{2}, Block: 8}
+	unchecked.Signed = false
+	both := nodes(&stub{name: "a", txs: []chain.MinedTx{tx, later}}, &stub{name: "b", txs: []chain.MinedTx{unchecked}})
+	if got, err := both.TransactionsUntil(t.Context(), nil, 7); err != nil || len(got) != 1 || got[0] != unchecked {
+		t.Errorf("%v, %v", got, err)
+	}
+	if views, err := nodes(&stub{name: "a"}, &stub{name: "b", down: true}).AllViews(t.Context(), nobody, nobody, latest); !errors.Is(err,
+		chain.ErrUnavailable) || len(views) != 1 {
+		t.Errorf("views of all: %d, %v", len(views), err)
+	}
+}
+
 var (
 	errDown = errors.New("connection refused")
 	nobody  token.Address          // of whom a node is asked

@@ -35,6 +35,9 @@ func TestWhichAnswerCounts(t *testing.T) {
 			if got := nodes.Mined(views); got != mined {
 				t.Errorf("%d nodes, %d silent: Mined() = %d, want %d", configured, silent, got, mined)
 			}
+			if got := nodes.Alone(len(views)); got != (configured > 2 && len(views) == 1) {
+				t.Errorf("%d of %d nodes answer: alone is %t", len(views), configured, got)
+			}
 		}
 	}
 }

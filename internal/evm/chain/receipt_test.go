@@ -69,6 +69,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestArrived sums what the payees got of the payer's coins, as far as a sum can be told.
+func TestArrived(t *testing.T) {
+	coin, from, to, other := token.Address{1}, token.Address{2}, token.Address{3}, token.Address{4}
+	var logs []chain.Log
+	for i, l := range []struct {
+		contract, from, to token.Address
+		amount             token.Amount
+	}{
+		{coin, from, to, token.Units(1000)}, {coin, from, to, token.Units(400)}, {other, from, to, token.Units(1)},
+		{coin, other, to, token.Units(2)}, {coin, from, other, token.Units(4)}, {coin, from, to, token.MaxAmount()},
+	} {
+		word := l.amount.Bytes32()
+		logs = append(logs, chain.Log{Contract: l.contract, Data: word[:], Index: uint64(i),
+			Topics: []chain.Hash{digest("Transfer(address,address,uint256)"), topic(l.from), topic(l.to)}})
+	}
+	if got := chain.Arrived(chain.Receipt{Logs: logs}, chain.Transfer{Contract: coin, From: from, To: to}); got != token.Units(1400) {
+		t.Errorf("%s arrived", got)
+	}
+}
+
 // TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a log twice adds none.
 func TestJudgeBatch(t *testing.T) {
 	coin, from := token.Address{1}, token.Address{2}

@@ -182,6 +182,10 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"and the key has been used for another request then", script{"Commit#1": replace}, reused},
 		{"another process commits first", script{"Commit#1": overtake}, paid},
 		{"and its bytes cannot be read", breaks("PendingTx#1").With("Commit#1", overtake), paid},
+		{"another process commits before, and this one has the next nonce", script{"Reserve#1": func(p *process) error {
+			p.Must(overtake(p))
+			return p.Tables.Release(t.Context(), p.stored().ID, store.PendingTxOf(p.stored()))
+		}}, paid},
 		{"another process commits elsewhere", script{"Commit#1": elsewhere}, paid},
 		{"a run has used up the nonce", script{"Commit#1": useUp}, paid},
 		{"and its no-op cannot be read", breaks("PendingTx#1").With("Commit#1", useUp), inProgress},
@@ -215,13 +219,18 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 func TestRounds(t *testing.T) {
 	unknown := func(*process) error { return porttest.ErrBroken }
 	refused := func(p *process) error { return pause(p.stored().Wallet)(p) }
+	poor := func(p *process) error { return spend(p.stored().Wallet)(p) }
+	both := func(p *process) error {
+		return map[bool]func(*process) error{false: refused, true: unknown}[p.Did("Reserve#4")](p)
+	}
 	for _, test := range []struct {
 		times, reserves int
 		act             func(*process) error
 		want            error
-	}{{7, 8, unknown, nil}, {8, 8, unknown, dispatch.ErrInProgress}, {4, 4, refused, wallet.ErrPaused}} {
+	}{{7, 8, unknown, nil}, {8, 8, unknown, dispatch.ErrInProgress}, {4, 4, refused, wallet.ErrPaused},
+		{4, 4, poor, dispatch.ErrUnavailable}, {10, 11, both, nil}} {
 		p := newProcess(t, script{})
-		for n := range 8 {
+		for n := range 10 {
 			p.keys = append(p.keys, token.Address{3, byte(n)})
 			if n < test.times {
 				p.Script[fmt.Sprint("Reserve#", n+1)] = test.act
@@ -246,6 +255,9 @@ func TestFirstUseOfAUsedKey(t *testing.T) {
 		"another process opens it and pays": {script{"Account#2": func(p *process) error {
 			return p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), NextNonce: 2}, porttest.Rail.Token.Contract)
 		}}, false, nil, 2},
+		"and has paid before": {script{"Account#2": func(p *process) error {
+			return p.Tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), NextNonce: 1}, porttest.Rail.Token.Contract)
+		}}, false, wallet.ErrBehind, 1},
 		"the tables are as old as the process is":  {script{}, true, nil, 3},
 		"and the count of final ones is not known": {breaks("Count#1", "Count#2"), true, porttest.ErrBroken, 0},
 	} {
@@ -258,6 +270,22 @@ func TestFirstUseOfAUsedKey(t *testing.T) {
 		if w, _ := p.Tables.Wallet(t.Context(), walletOf(first)); w.NextNonce != test.next || w.Suspect() {
 			t.Errorf("%s: opened as %+v", name, w)
 		}
+	}
+	p := newProcess(t, nil)
+	p.Must(owning(p))
+	p.Tables.SpoilRegistration(walletOf(own))
+	p.ask("k").is("beside a damaged registration, maybe of a wallet that never paid", nil)
+}
+
+// TestFeesAreKept for the time of a block.
+func TestFeesAreKept(t *testing.T) {
+	p := newProcess(t, breaks("Fees#1"))
+	p.ask("k").is("they are unknown", dispatch.ErrUnavailable)
+	for n, times := range []int{2, 2, 3} {
+		if p.ask(fmt.Sprint(n)).is("they are known", nil); p.Times["Fees"] != times {
+			t.Errorf("request %d: %d queries, want %d", n, p.Times["Fees"], times)
+		}
+		p.Pass(time.Minute / 2)
 	}
 }
 
@@ -323,25 +351,12 @@ func TestTimeForAPayment(t *testing.T) {
 	}
 }
 
-// TestWithoutRules: a request that finishes a payment while no rules are known gives it to no
-// other wallet, and uses up no nonce.
+// TestWithoutRules: a request that finishes a payment while no rules are known uses up no nonce.
 func TestWithoutRules(t *testing.T) {
-	for name, test := range map[string]struct {
-		script script
-		never  string
-	}{
-		"it has lost its nonce": {script{"Reserve#2": func(p *process) error {
-			id := p.stored().ID
-			p.Must(p.Tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.Record(walletOf(first)).Reservations[id].Nonce}))
-			return pause(first)(p)
-		}}, "Reassign#1"},
-		"it is made elsewhere": {script{"Commit#1": elsewhere}, "Orphan#1"},
-	} {
-		p := left(t, settings.MaxAge, "Sign#1")
-		p.Script = test.script.With("Rules#2", func(*process) error { return porttest.ErrBroken })
-		if a := p.ask("k").without(test.never); a.err != nil && !errors.Is(a.err, dispatch.ErrInProgress) || len(p.Script) > 0 {
-			t.Errorf("%s: %v, after %v", name, a.err, p.Calls)
-		}
+	p := left(t, settings.MaxAge, "Sign#1")
+	p.Script = breaks("Rules#2").With("Commit#1", elsewhere)
+	if p.ask("k").is("it is made elsewhere", nil).without("Orphan#1"); len(p.Script) > 0 {
+		t.Error(p.Calls)
 	}
 }
 
@@ -449,6 +464,9 @@ func TestAnotherWalletIsTried(t *testing.T) {
 			t.Errorf("%d keys were tried", p.Times["Ready"])
 		}
 	}
+	p = newProcess(t, breaks("Ready#1"))
+	p.poor = second
+	p.ask("k").is("the first's key is out of reach, and the second has too little", dispatch.ErrUnavailable)
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
 	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 	p.ask("k").is("without a limit", dispatch.ErrUnavailable).without("Charge#1", "Refund#1")
@@ -463,7 +481,7 @@ func TestAPauseIsNamed(t *testing.T) {
 			p.Must(p.Tables.Pause(t.Context(), walletOf(a), reason))
 		}
 		a := p.ask("k").is(reason, dispatch.ErrUnavailable)
-		if errors.Is(a.err, dispatch.ErrRolledBack) != behind || !strings.Contains(a.err.Error(), reason) {
+		if a.says(reason); errors.Is(a.err, dispatch.ErrRolledBack) != behind {
 			t.Errorf("%s: %v", reason, a.err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,14 @@ func (a answer) is(what string, want error) answer {
 	return a
 }
 
+// says fails the test unless the error has a text.
+func (a answer) says(text string) {
+	a.p.T.Helper()
+	if !strings.Contains(fmt.Sprint(a.err), text) {
+		a.p.T.Errorf("%s: answered %v, want %q", a.what, a.err, text)
+	}
+}
+
 // by fails the test unless a wallet pays.
 func (a answer) by(wallet token.Address) answer {
 	a.p.T.Helper()
@@ -258,6 +267,8 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	switch batch := c.To == fakechain.Batcher; {
 	case batch && c.Batch && p.fit > 0 && len(outputs) > p.fit:
 		return 0, chain.ErrTooLarge
+	case len(c.Data) == 0 && c.Value.IsZero() && c.To != c.From: // a contract may refuse to be sent nothing
+		return 0, chain.ErrReverted
 	case batch && slices.Contains(p.unapproved, c.From), p.strict && len(c.Data) != 4+32+32:
 		return 0, chain.ErrReverted
 	}

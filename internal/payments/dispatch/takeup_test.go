@@ -15,8 +15,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/porttest"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
+	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
 // unreserved are the calls whose failure leaves a payment stored without a nonce.
@@ -197,6 +200,13 @@ func TestANonceIsNoLicence(t *testing.T) {
 			t.Errorf("%s: it is %s", name, p.stored().State)
 		}
 	}
+	p := left(t, handlerLife, "Sign#1")
+	p.Must(p.Tables.Pause(t.Context(), walletOf(first), wallet.Suspicion+": restored"))
+	p.ask("k").is("of a wallet that has lost payments", dispatch.ErrWaiting).without("Sign#2")
+	p = left(t, handlerLife, unreserved...)
+	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
+	p.Script = script{"Reserve#2": pause(first)}
+	p.ask("k").is("without one, it moves on", nil).by(second)
 }
 
 // release is a run that uses up the first wallet's first nonce, and releases the payment that held it.
@@ -351,14 +361,34 @@ func TestGuard(t *testing.T) {
 	refused("the newest has failed", one.TxHash, p.ask("f", guarded))
 	p.ends("a", payment.AmountDiffers)
 	refused("the one before moved coins", one.TxHash, p.ask("f", guarded))
-	p.Pass(guardTime + time.Millisecond)
+	p.Pass(guardTime)
+	refused("the last moment", one.TxHash, p.ask("f", guarded))
+	p.Pass(time.Millisecond)
 	refused("a key with a longer guard", one.TxHash, p.ask("f", func(r *payment.Request) { r.Key.Guard = guardTime + time.Hour }))
 	p.ask("f", guarded).is("the time is over", nil)
+	for n, names := range []int{3, 2} { // the older ones, until a newer one has moved coins
+		key := fmt.Sprint(n)
+		p.Pass(guardTime + time.Second)
+		p.ask(key, guarded).is("after another guard's time", nil)
+		if g := must.Get(p.Tables.Guard(t.Context(), asked.GuardID(1, porttest.Rail.Token.Contract)))(t); len(g.Payments) != names {
+			t.Errorf("the guard names %v, want %d", g.Payments, names)
+		}
+		p.ends(key, payment.AmountDiffers)
+	}
+	p = start(t, memory.NewPayments(), nil)
+	p.Pass(time.Minute)
+	one = p.ask("a", guarded).is("by a clock that is ahead", nil).Payment
+	p = start(t, p.Tables, down("Reserve"))
+	if p.ask("k", guarded, from(one.TxHash)).is("by another", dispatch.ErrInProgress); p.stored().CreatedAt.Before(one.CreatedAt) {
+		t.Errorf("it was made at %v, and the one before at %v", p.stored().CreatedAt, one.CreatedAt)
+	}
+	p.Pass(time.Minute + handlerLife)
+	refused("it is dead, and the one before is not", one.TxHash, p.ask("f", guarded))
 }
 
 // TestGuardOfAPaymentThatIsNotSigned: it holds up similar ones, until a dead request has left it without a nonce.
 func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
-	pending := dispatch.ErrSimilarPending
+	pending, missing := dispatch.ErrSimilarPending, func(*process) error { return store.ErrNotFound }
 	for name, test := range map[string]struct {
 		since time.Duration
 		does  script
@@ -369,7 +399,8 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 		"its wallet cannot be read":   {handlerLife, breaks("Wallet#1"), dispatch.ErrUnavailable},
 		"its guard cannot be read":    {handlerLife, breaks("Guard#2"), dispatch.ErrUnavailable},
 		"it cannot be read":           {handlerLife, breaks("Payment#2"), dispatch.ErrUnavailable},
-		"its guard is seen before it": {0, script{"Payment#2": func(*process) error { return store.ErrNotFound }}, pending},
+		"its guard is seen before it": {0, script{"Payment#2": missing}, pending},
+		"and no write waits for it":   {0, breaks("Discard#1").With("Payment#2", missing), dispatch.ErrUnavailable},
 		"another is created meanwhile": {handlerLife, script{"CreateGuarded#2": func(p *process) error {
 			return p.ask("l", guarded).err
 		}}, pending},
@@ -383,11 +414,18 @@ func TestGuardOfAPaymentThatIsNotSigned(t *testing.T) {
 			t.Errorf("%s: the first is %q", name, p.stored().State)
 		}
 	}
+	leftBy(t, byGuard, handlerLife, "Sign#1").ask("other", guarded).is("it holds a nonce", pending)
+	p := start(t, leftBy(t, byGuard, 0, unreserved...).Tables, nil)
+	p.Pass(handlerLife)
+	p.mined = 1
+	if p.ask("other", guarded).is("the tables lack payments", wallet.ErrBehind); p.stored().State != payment.Prepared {
+		t.Errorf("the tables lack payments: the first is %q", p.stored().State)
+	}
 }
 
 // TestGuardTakesUp: a guarded key's request takes up the payment that its guard names, and no payment that none does.
 func TestGuardTakesUp(t *testing.T) {
-	leftBy(t, byGuard, handlerLife, unreserved...).ask("k", guarded).is("its own", nil)
+	leftBy(t, byGuard, handlerLife, unreserved...).ask("k", guarded).is("its own", nil).without("Discard#1")
 	p := left(t, handlerLife, unreserved...)
 	p.ask("k", guarded).is("of a key without a guard", dispatch.ErrDuplicate)
 	if p.ask("k", guarded).is("the next request", nil); !p.stored().Guarded {

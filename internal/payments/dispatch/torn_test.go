@@ -30,9 +30,9 @@ func TestTornPlace(t *testing.T) {
 		d.ask("k")
 		d.Pass(time.Hour)
 		d.Rails.Store = placed{d.Rails.Store}
-		_, _, _ = d.Run(t.Context())
-		if got := d.stored().State; got != payment.Prepared {
-			t.Errorf("it is %s", got)
+		released, _, _ := d.Run(t.Context())
+		if got := d.stored().State; got != payment.Prepared || released > 0 {
+			t.Errorf("it is %s, and %d released", got, released)
 		}
 	})
 }

@@ -48,12 +48,10 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 		return func(p *process) error { return p.move(change).err }
 	}
 	for name, order := range map[string]func(p *process) error{
-		"tokens":     move(func(t *dispatch.Transfer) { t.Daily = unit(120) }),
-		"all tokens": move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }),
-		"all ether":  move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }),
-		"a call": move(func(t *dispatch.Transfer) {
-			t.Amount, t.Ether, t.Call = token.Amount{}, true, []byte("approve")
-		}),
+		"tokens":          move(func(t *dispatch.Transfer) { t.Daily = unit(120) }),
+		"all tokens":      move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }),
+		"all ether":       move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }),
+		"a call":          move(calls("approve")),
 		"a token refill":  func(p *process) error { return p.d.Refill(t.Context(), second, false, 9) },
 		"an ether refill": func(p *process) error { return p.d.Refill(t.Context(), second, true, 9) },
 	} {
@@ -91,10 +89,54 @@ func TestTransferOfAll(t *testing.T) {
 	made := p.move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }).is("all ether", nil).Payment
 	fee := made.Tx
 	fee.Value = token.Amount{}
-	if want := unit(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Metadata["amount"] != "all" ||
-		p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
+	if want := unit(1 << 60).Sub(fee.Cost().ScaleUp(2, 1)); made.Amount != want || made.Tx.Value != want ||
+		made.Metadata["amount"] != "all" || p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
 		t.Errorf("%+v, want %v wei", made, want)
 	}
+	p = newProcess(t, nil)
+	p.open(first)
+	p.holds = unit(999)
+	p.move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }).is("all, and one has gone", dispatch.ErrInsufficient)
+}
+
+// calls makes an order a call that moves nothing.
+func calls(data string) func(*dispatch.Transfer) {
+	return func(t *dispatch.Transfer) { t.Amount, t.Ether, t.Call = token.Amount{}, true, []byte(data) }
+}
+
+// TestOrders: an order's call, and a further rail's asset, are a part of what its key means. None loses coins, or moves
+// ether where the token pays the gas.
+func TestOrders(t *testing.T) {
+	p := newProcess(t, nil)
+	ordered := func(what, key string, to token.Address, want error, change func(*dispatch.Transfer)) payment.Payment {
+		t.Helper()
+		return p.move(func(t *dispatch.Transfer) { t.Key, t.To = key, to; change(t) }).is(what, want).Payment
+	}
+	tokens, ether := func(*dispatch.Transfer) {}, func(t *dispatch.Transfer) { t.Ether = true }
+	ordered("tokens to the token", "k", porttest.Rail.Token.Contract, dispatch.ErrRecipient, tokens)
+	ordered("a call of the token", "call", porttest.Rail.Token.Contract, nil, calls("approve"))
+	ordered("other bytes", "call", porttest.Rail.Token.Contract, dispatch.ErrKeyReused, calls("revoke"))
+	made := ordered("tokens", "tokens", asked.To, nil, tokens)
+	if unnamed := (payment.Request{To: made.To, Amount: made.Amount, Metadata: made.Metadata}); p.Did("Charge#1") ||
+		unnamed.Fingerprint() != made.Fingerprint {
+		t.Errorf("the first rail's names its asset, or it was charged without a limit: %+v", made)
+	}
+	p.d.Further = true
+	ordered("of a further rail", "tokens", asked.To, dispatch.ErrKeyReused, tokens)
+	ordered("its day", "day", asked.To, nil, func(t *dispatch.Transfer) { t.Daily = unit(50) })
+	day := "refill/" + porttest.Rail.Coin().String() + "/USDC"
+	if sum, _, _ := p.Tables.Charged(t.Context(), payment.Operator, "test", day, p.Now()); sum != unit(50) {
+		t.Errorf("its day has %v", sum)
+	}
+	p = newProcess(t, nil)
+	p.d.GasUnit = 1 << 40
+	ordered("ether that is not there", "k", asked.To, dispatch.ErrUnavailable, ether)
+	ordered("with a call", "k", asked.To, dispatch.ErrUnavailable, func(t *dispatch.Transfer) { ether(t); t.Call = []byte("buy") })
+	ordered("a call alone", "call", asked.To, nil, calls("approve"))
+	ordered("tokens", "tokens", asked.To, nil, tokens)
+	p = start(t, p.Tables, nil)
+	p.mined = 9
+	ordered("by tables that lack payments", "k", asked.To, wallet.ErrBehind, tokens)
 }
 
 // TestTwoOperators give orders under one key at once: an order is made and charged once, and another one is not made.

@@ -88,8 +88,8 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 		change(p)
 		if a := p.request(batchOf(5, 6)); p.mute == 0 {
 			a.is(name, nil).by(third)
-		} else if a.is(name, dispatch.ErrUnavailable); !strings.Contains(a.err.Error(), "moving to") {
-			t.Errorf("%s: %v", name, a.err)
+		} else {
+			a.is(name, dispatch.ErrUnavailable).says("moving to")
 		}
 		if p.asked > 5 {
 			t.Errorf("%s: %d simulations", name, p.asked)
@@ -119,10 +119,7 @@ func TestATokenThatPaysNobody(t *testing.T) {
 func TestATokenThatRefusesTheMemo(t *testing.T) {
 	p := newProcess(t, script{})
 	p.strict = true
-	if a := p.ask("k").is("with a memo", dispatch.ErrUnavailable).without("Create#1"); !strings.Contains(a.err.Error(),
-		"settings set Memo=off") {
-		t.Error(a.err)
-	}
+	p.ask("k").is("with a memo", dispatch.ErrUnavailable).without("Create#1").says("settings set Memo=off")
 	p.set(func(s *settings.Settings) { s.MemoOff = true })
 	if p.ask("k").is("with Memo=off", nil).by(first).Payment.Memo() {
 		t.Error("it has a memo")
@@ -162,6 +159,31 @@ func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	p := newProcess(t, breaks("Wallets#2", "Wallets#3")) // the lists for the pauses
 	p.open(second)
 	p.ask("k").is("they are unknown", nil).by(second).without("Open#1")
+	suspected, behind := wallet.Suspicion+": restored", wallet.RolledBack+": behind"
+	for paused, want := range map[string]string{suspected: suspected, behind: behind, "by hand": ""} {
+		p := newProcess(t, nil)
+		p.open(second)
+		p.Must(p.Tables.Pause(t.Context(), walletOf(second), paused))
+		if p.ask("k"); p.Record(walletOf(first)).Paused != want {
+			t.Errorf("beside one that is paused for %q, it is for %q", paused, p.Record(walletOf(first)).Paused)
+		}
+	}
+}
+
+// TestAnAssignmentIsFollowed by a process that does not know it yet: it reads the wallets again.
+func TestAnAssignmentIsFollowed(t *testing.T) {
+	for holds, want := range map[uint64]error{1000: nil, 99: dispatch.ErrInsufficient} {
+		p := newProcess(t, nil)
+		p.keys = p.keys[:1]
+		p.ask("before", of("mer_2", false)).is("before", nil)
+		p.Must(p.Tables.SetState(t.Context(), walletOf(first), wallet.Active, wallet.Draining, p.Now()))
+		p.Must(p.Tables.Assign(t.Context(), p.Record(walletOf(first)), "mer_1", p.Now()))
+		p.keys = []token.Address{second}
+		p.open(second)
+		p.Must(p.Tables.Reconcile(t.Context(), p.Record(walletOf(second)), unit(holds), unit(1<<60), nil, nil))
+		p.Pass(3 * time.Second)
+		p.ask("k", of("mer_2", false)).is("the first is another merchant's by now", want)
+	}
 }
 
 // own is a wallet of mer_1 alone.
@@ -214,6 +236,19 @@ func TestOwnWallets(t *testing.T) {
 			t.Errorf("%s: of %q, %v", name, a.Payment.WalletOf, a.err)
 		}
 	}
+}
+
+// TestAnAssignmentSinceTheRegistryWasRead: a common payment takes no coin of the wallet, and finds another one.
+func TestAnAssignmentSinceTheRegistryWasRead(t *testing.T) {
+	p := newProcess(t, script{})
+	p.keys = p.keys[:1]
+	p.ask("before", of("mer_2", false)).is("before", nil).by(first)
+	p.Must(p.Tables.SetState(t.Context(), walletOf(first), wallet.Active, wallet.Draining, p.Now()))
+	p.Must(p.Tables.Assign(t.Context(), p.Record(walletOf(first)), asked.Merchant, p.Now()))
+	p.keys = []token.Address{second}
+	p.Pass(3 * time.Second)
+	p.ask("k", of("mer_2", false)).is("common", nil).by(second)
+	p.ask("own", of(asked.Merchant, true)).is("the owner's", nil).by(first)
 }
 
 // A badNode gives the answers of a process's node, but for an account's.

@@ -37,6 +37,12 @@ func TestNew(t *testing.T) {
 	if want := now.Truncate(time.Millisecond); p.CreatedAt != want || p.UpdatedAt != want || p.State != payment.Prepared || p.Version != 0 {
 		t.Errorf("New() = %+v, want %v", p, want)
 	}
+	p.ID = payment.KeyID("mer_1", "test", "k")
+	for _, memo := range []bool{true, false} {
+		if p.Tx.Data = p.Call(p.Wallet, memo).Data; p.Memo() != memo {
+			t.Errorf("the ID follows the transfer: %t, want %t", p.Memo(), memo)
+		}
+	}
 	if text := must.Get(payment.Time(now.In(zone)).MarshalText())(t); string(text) != "2026-01-02T03:04:05.678Z" {
 		t.Errorf("%s", text)
 	}
@@ -115,8 +121,32 @@ func TestAttempts(t *testing.T) {
 	if p.Gas() != tx.Gas || first.Gas() != tx.Gas || other.Gas() != 70_000 {
 		t.Errorf("gas limits %d, %d, %d", p.Gas(), first.Gas(), other.Gas())
 	}
-	if first.TxHash != p.TxHash || first.LastAttempt().Fees.Cap != token.Units(20) || first.Version != p.Version {
+	if first.TxHash != p.TxHash || first.HasNoop() || first.LastAttempt().Fees.Cap != token.Units(20) || first.Version != p.Version {
 		t.Errorf("a bump changed what merchants see: %+v", first.Public())
+	}
+}
+
+// TestEther: an operator's call carries its ether and its data. It has paid with each attempt that succeeded, but for a
+// no-op, and what merchants are told of a mined payment says so.
+func TestEther(t *testing.T) {
+	order := payment.Request{Merchant: payment.Operator, To: token.Address{0xee}, Amount: token.Units(5),
+		Metadata: map[string]string{payment.CallKey: "0a0b"}}
+	p := payment.New("pay_1", order, payment.Ether, "net", now).AssignedTo(token.Address{0xaa}, tx)
+	if c := p.Call(p.Wallet, true); c.To != p.To || c.Value != p.Amount || string(c.Data) != "\x0a\x0b" {
+		t.Errorf("%+v", c)
+	}
+	p = must.Get(p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now))(t)
+	p = must.Get(p.Cancel(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, tx, now))(t)
+	for receipt, want := range map[int]chain.Verdict{1: chain.Transferred, 2: chain.Missing} {
+		if got := p.Judge(chain.Receipt{Tx: chain.Hash{byte(receipt)}, Succeeded: true}); got != want {
+			t.Errorf("attempt %d: %s, want %s", receipt, got, want)
+		}
+	}
+	if got := p.Judge(chain.Receipt{Tx: chain.Hash{1}}); got != chain.Reverted {
+		t.Errorf("without success: %s", got)
+	}
+	if e := must.Get(in(t, payment.Committed).Mined())(t); !bytes.Contains(e.Body, []byte(`"progress":"mined"`)) {
+		t.Errorf("%s", e.Body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,10 +32,20 @@ import (
 
 var coin = token.Token{Contract: token.Address{0xc0}, Symbol: "USDC", Decimals: 6}
 
-// world is a chain with two funded wallets, empty tables, and a recovery whose waits make blocks.
-func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, tables *memory.Payments,
-	r *recovery.Recovery, mine func(blocks int)) {
-	c, tables, keys = fakechain.New(1, coin.Contract, 1, 3), memory.NewPayments(), &fakechain.Keys{}
+// Of the payment that is lost: its request, its ID, its wallet and its transaction.
+var (
+	order    = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "1", To: fakechain.Payee(0), Amount: token.Units(7)}
+	lost     = payment.KeyID("mer_1", "test", "1")
+	first    = wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
+	transfer = chain.Tx{ChainID: 1, To: coin.Contract, Data: append(chain.TransferData(order.To, order.Amount), lost.Memo()...),
+		Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
+)
+
+// world is a chain, two funded wallets, empty tables, and a recovery whose waits make blocks, and dry runs no write.
+func world(t *testing.T, wei uint64) (c *fakechain.Chain, tables *memory.Payments, r *recovery.Recovery,
+	mine func(blocks int)) {
+	keys := &fakechain.Keys{}
+	c, tables = fakechain.New(1, coin.Contract, 1, 3), memory.NewPayments()
 	for n := range 2 {
 		keys.Add(fakechain.Wallet(n))
 		c.Fund(fakechain.Wallet(n), token.Units(100), token.Units(wei))
@@ -62,77 +73,99 @@ func world(t *testing.T, wei uint64) (c *fakechain.Chain, keys *fakechain.Keys, 
 		nodes = append(nodes, interpose.Node{Node: n, Around: around})
 	}
 	settler := sync.OnceValue(func() *settlement.Settler {
-		return settlement.New(config, settlement.Parts{Store: tables, Keys: keys, Nodes: r.Nodes, Now: time.Now,
+		return settlement.New(r.Config, settlement.Parts{Store: tables, Keys: keys, Nodes: r.Nodes, Now: time.Now,
 			Events: porttest.Unheard{}, Log: slog.New(slog.DiscardHandler), Wait: func(context.Context, time.Duration) {}})
 	})
-	r = &recovery.Recovery{Config: config, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Keyed: keys.All(),
-		Window: 2, Settle: func(ctx context.Context) error { return must.Err(settler().Round(ctx, "recover", true)) },
-		Wait: func(context.Context, time.Duration) { mine(1) }, Say: func(string, ...any) {}}
-	return c, keys, tables, r, mine
-}
-
-// TestFund: the base fee rises above the no-ops' caps, and the wallets can pay for these alone. The recovery says how
-// much the next attempt lacks beside them, and goes on once that is there.
-func TestFund(t *testing.T) {
-	const has = 12_000_000 // more than two no-ops take at a cap of 210
-	c, _, _, r, mine := world(t, has)
-	mine(2)
-	said := map[token.Address]string{}
-	r.Say = func(format string, args ...any) {
-		if address, ok := args[len(args)-1].(token.Address); ok && strings.HasPrefix(format, "waiting for") {
-			said[address] = args[1].(string)
+	reads := []string{"Rules", "Compared", "Wallets", "Wallet", "PendingTxs", "Payment"}
+	checked := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		if r.DryRun && !slices.Contains(reads, call.Op) {
+			t.Errorf("a dry run calls %s", call.Op)
 		}
+		apply(ctx)
+		return nil
 	}
-	rounds := 0
-	r.Wait = func(context.Context, time.Duration) {
-		switch rounds++; rounds {
-		case 1:
-			c.BaseFee = token.Units(800)
-		case 3: // or it would wait for ever
-			c.BaseFee = token.Units(100)
-		}
-		mine(1)
-	}
-	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
-	want := token.Units((210+1000)*chain.GasLimit(chain.NoopGas) - has).Tokens(18)
-	if said[fakechain.Wallet(0)] != want || said[fakechain.Wallet(1)] != want {
-		t.Errorf("%v, want %s for each", said, want)
-	}
-}
-
-// TestFundOfDearNoops: the base fee falls after the no-ops were signed. Recovery asks for no ether, since the wallets
-// can pay for no-ops at the market's price, which settlement sends instead.
-func TestFundOfDearNoops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, _, r, mine := world(t, 12_000_000) // as TestFund
-		c.BaseFee = token.Units(800)
-		mine(2)
-		asked, lied := 0, true
-		r.Say = func(format string, _ ...any) {
-			if strings.HasPrefix(format, "waiting for") && !lied {
-				asked++
-			}
-		}
-		r.Wait = func(_ context.Context, d time.Duration) {
-			c.BaseFee, lied = token.Units(100), false
+	r = &recovery.Recovery{Config: config, Store: &interpose.Store{Store: tables, Around: checked}, Keys: keys,
+		Nodes: nodes, Now: time.Now, Keyed: keys.All(), Window: 2, Say: func(string, ...any) {},
+		Settle: func(ctx context.Context) error { return must.Err(settler().Round(ctx, "recover", true)) },
+		Wait: func(_ context.Context, d time.Duration) {
 			time.Sleep(d)
 			mine(1)
-		}
-		must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
-		if asked > 0 {
-			t.Errorf("asked %d times for ether that the no-ops do not take", asked)
-		}
-	})
+		}}
+	return c, tables, r, mine
 }
 
-// lose mines a payment of the first wallet that no tables have, and returns the transaction that it was.
-func lose(t *testing.T, c *fakechain.Chain, keys *fakechain.Keys) (payment.ID, chain.Tx) {
-	lost := payment.KeyID("mer_1", "test", "order-1")
-	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}}))(t)
-	data := append(chain.TransferData(fakechain.Payee(0), token.Units(7)), lost.Memo()...)
-	tx := chain.Tx{ChainID: 1, To: coin.Contract, Data: data, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}}
-	c.MineExactly(must.Get(signer.Sign(t.Context(), tx, 0))(t).Raw)
-	return lost, tx
+// TestFund: the price of gas changes, and a wallet cannot pay for the next attempt at its no-ops. The recovery says how
+// much it lacks for those that are not mined, and goes on once that is there. One dearer than the market counts as
+// one at its price: settlement sends that instead.
+func TestFund(t *testing.T) {
+	const has, used, gas = 12_000_000, chain.NoopGas, chain.NoopGas * 6 / 5 // more than two no-ops take at 210
+	for name, test := range map[string]struct {
+		base, tip, then, mined uint64 // the base fee and the tip until so many are mined, the base fee then
+		has, l1, unit          uint64
+		want                   string
+	}{
+		"none is mined":          {100, 10, 800, 0, has, 0, 0, "ether " + token.Units(1210*gas-has).Tokens(18)},
+		"one is mined":           {100, 10, 800, 1, has, 0, 0, "ether " + token.Units(1e3*gas-has+110*used).Tokens(18)},
+		"the other can be":       {100, 10, 100, 1, 7_700_000, 0, 0, ""},
+		"they are dear":          {440, 5, 100, 0, 8_000_000, 0, 0, ""},
+		"they are dear, on L1":   {440, 5, 100, 0, 5_000_000, 7, 0, "ether " + token.Units(420*gas+28-5e6).Tokens(18)},
+		"the token pays the gas": {100, 10, 800, 0, has, 0, 1000, "USDC " + token.Units((1210*gas-has)/1000).Tokens(6)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, r, mine := world(t, test.has)
+			r.Keyed, r.GasUnit, c.Unit = r.Keyed[:1], chain.GasUnit(test.unit), test.unit
+			c.Fund(first.Address, token.Amount{}, token.Amount{}) // where the token is the gas, its ether is that
+			c.BaseFee, c.L1Fee, c.PerSender = token.Units(test.base), token.Units(test.l1), max(1, test.mined)
+			tip, said, rounds := test.tip, "", 0
+			quotes := func(m chain.Market) chain.Market { m.Tip = token.Units(tip); return m }
+			c.Each(func(n *fakechain.Node) { n.Quotes = quotes })
+			r.Say = func(format string, args ...any) {
+				if strings.HasPrefix(format, "waiting for") && rounds == 1 {
+					said = fmt.Sprint(args[0], " ", args[1])
+				}
+			}
+			r.Wait = func(_ context.Context, d time.Duration) {
+				time.Sleep(d)
+				if rounds > 0 || c.MostMined(first.Address) == test.mined {
+					rounds++
+				}
+				switch rounds {
+				case 1:
+					c.BaseFee, tip = token.Units(test.then), 10
+					return
+				case 3:
+					c.Fund(first.Address, token.Units(1e6), token.Units(1e9))
+				}
+				mine(1)
+			}
+			must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+			if said != test.want {
+				t.Errorf("%s: it says %q, want %q", name, said, test.want)
+			}
+		})
+	}
+}
+
+// lose mines the transfer, which no tables have.
+func lose(c *fakechain.Chain) chain.Signed {
+	signed := fakechain.Tx{Tx: transfer, From: first.Address}.Sign()
+	c.MineExactly(signed.Raw)
+	return signed
+}
+
+// prepare stores the payment of order as prepared by a wallet.
+func prepare(t *testing.T, tables *memory.Payments, by token.Address, tx chain.Tx) payment.Payment {
+	p := payment.New(lost, order, coin, "test", time.Now()).AssignedTo(by, tx)
+	_, _, err := tables.Create(t.Context(), p)
+	must.OK(t, err)
+	return p
+}
+
+// commit stores the payment of order as committed by its wallet.
+func commit(t *testing.T, tables *memory.Payments, signed chain.Signed) {
+	p := prepare(t, tables, first.Address, transfer)
+	p.WalletOf = order.Merchant
+	must.OK(t, tables.Commit(t.Context(), must.Get(p.Commit(signed, time.Now()))(t)))
 }
 
 // A forgetful is a node that hides blocks, or lacks the states of old ones.
@@ -181,74 +214,70 @@ func second(t *testing.T, r *recovery.Recovery, is forgetful) {
 	r.Nodes = chain.Nodes{nodes[0], is, nodes[2]}
 }
 
-// TestOneNodeHidesBlocks: a node calls an old block final, with the newest one's count. The others' blocks are read.
-func TestOneNodeHidesBlocks(t *testing.T) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	mine(4)
-	lost, _ := lose(t, c, keys)
-	mine(4)
-	second(t, r, forgetful{final: 1, counts: func(head uint64) uint64 { return head }})
-	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
-	must.Get(tables.Payment(t.Context(), lost))(t)
-}
-
-// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life. Nor does it wait for a
-// node that counts more than the others.
+// TestNodeThatCallsNothingFinal: a recovery makes no no-op at each nonce of a wallet's life, but begins if the window's
+// are not final alone. Nor does it wait for a node that counts more than the others.
 func TestNodeThatCallsNothingFinal(t *testing.T) {
-	for name, is := range map[string]forgetful{"context canceled": {counts: func(uint64) uint64 { return 0 }},
-		"they must agree": {more: 1000}} {
-		c, keys, _, r, mine := world(t, 1e12)
-		lose(t, c, keys)
+	for name, test := range map[string]struct {
+		is    forgetful
+		noops int
+		want  string
+	}{
+		"none of four":      {forgetful{counts: func(uint64) uint64 { return 0 }}, 0, "context canceled"},
+		"two of four":       {forgetful{counts: func(uint64) uint64 { return 2 }}, 4, "context canceled"},
+		"a thousand more":   {forgetful{more: 1000}, 0, "they must agree"},
+		"the window's more": {forgetful{more: 2}, 4, "context canceled"},
+	} {
+		c, _, r, mine := world(t, 1e12)
+		lose(c)
 		for n := range uint64(3) {
-			c.Steal(fakechain.Wallet(0), n+1, token.Units(2))
+			c.Steal(first.Address, n+1, token.Units(2))
 			mine(1)
 		}
-		second(t, r, is)
+		mine(1)
+		r.Keyed = r.Keyed[:1]
+		second(t, r, test.is)
 		ctx, stop := context.WithCancel(t.Context())
 		r.Wait = func(context.Context, time.Duration) { stop() }
-		if done, err := r.Run(ctx, must.Get(r.Hold(ctx))(t)); err == nil || !strings.Contains(err.Error(), name) || done.Noops > 0 {
-			t.Errorf("%d no-ops, %v, want %s", done.Noops, err, name)
+		done, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
+		if err == nil || !strings.Contains(err.Error(), test.want) || done.Noops != test.noops {
+			t.Errorf("%s: %d no-ops, %v, want %d and %s", name, done.Noops, err, test.noops, test.want)
 		}
 	}
 }
 
-// TestOneNodeLags behind the newest final block of the others: the recovery waits until it has that one.
+// TestOneNodeLags, or calls another block final than the others: the recovery waits until every node has the newest of
+// these blocks, and reads all up to there.
 func TestOneNodeLags(t *testing.T) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	lost, _ := lose(t, c, keys)
-	mine(6)
-	second(t, r, forgetful{lags: 3})
-	waited := 0
-	r.Say = func(format string, args ...any) {
-		if strings.Contains(fmt.Sprintf(format, args...), "lacks block") {
-			if waited++; waited == 3 { // it catches up
-				nodes := r.Nodes.(chain.Nodes)
-				nodes[1] = nodes[1].(forgetful).Node
+	for name, test := range map[string]struct {
+		is    forgetful
+		waits int
+	}{
+		"it lacks that block":              {forgetful{lags: 3}, 3},
+		"it has no newer one":              {forgetful{lags: 1}, 0},
+		"it alone calls a later one final": {forgetful{final: 1000}, 3},
+		"it calls an old one final":        {forgetful{final: 1, counts: func(last uint64) uint64 { return last }}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, tables, r, mine := world(t, 1e12)
+			mine(4)
+			lose(c)
+			mine(6)
+			second(t, r, test.is)
+			waited := 0
+			r.Say = func(format string, args ...any) {
+				if strings.Contains(fmt.Sprintf(format, args...), "lacks block") {
+					if waited++; waited == 3 { // it mends
+						nodes := r.Nodes.(chain.Nodes)
+						nodes[1] = nodes[1].(forgetful).Node
+					}
+				}
 			}
-		}
-	}
-	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
-	must.Get(tables.Payment(t.Context(), lost))(t)
-	if waited != 3 {
-		t.Errorf("it waited %d times", waited)
-	}
-}
-
-// TestLostBeyondTheWindow: a transaction that was lost turns up beyond the nonces of the run, when it has put back all
-// others. The run does not end well.
-func TestLostBeyondTheWindow(t *testing.T) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	lost, _ := lose(t, c, keys)
-	settle := r.Settle
-	r.Settle = func(ctx context.Context) error {
-		if p, _ := tables.Payment(ctx, lost); p.State == payment.Confirmed {
-			c.Steal(fakechain.Wallet(0), c.MostMined(fakechain.Wallet(0)), token.Units(2))
-			mine(1)
-		}
-		return settle(ctx)
-	}
-	if _, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)); err == nil {
-		t.Error("it ends well")
+			must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+			must.Get(tables.Payment(t.Context(), lost))(t)
+			if waited != test.waits {
+				t.Errorf("%s: it waited %d times", name, waited)
+			}
+		})
 	}
 }
 
@@ -257,53 +286,36 @@ func TestLostBeyondTheWindow(t *testing.T) {
 func TestNodesWithoutOldStates(t *testing.T) {
 	for name, is := range map[string]forgetful{"final": {}, "not final": {counts: func(uint64) uint64 { return 0 }}} {
 		synctest.Test(t, func(t *testing.T) {
-			c, keys, tables, r, mine := world(t, 1e12)
-			id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-			lost, _ := lose(t, c, keys)
+			c, tables, r, mine := world(t, 1e12)
+			lose(c)
 			mine(4)
-			must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 2,
+			must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: first, NextNonce: 1, Ceiling: 2,
 				Reservations: map[payment.ID]wallet.Reservation{lost: {At: time.Now()}}}, coin.Contract))
 			is.lacks = errors.New("lacks the history to tell")
 			second(t, r, is)
 			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 			defer stop()
-			r.Wait = func(context.Context, time.Duration) {
-				time.Sleep(time.Minute)
-				mine(1)
-			}
+			r.BlockTime = time.Minute
 			_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
-			if _, gone := tables.PendingTx(t.Context(), id, 0); (err == nil) != (name == "final") || (gone != nil) != (name == "final") {
+			if _, gone := tables.PendingTx(t.Context(), first, 0); (err == nil) != (name == "final") || (gone != nil) != (name == "final") {
 				t.Errorf("%s: the run ends with %v, the no-op: %v", name, err, gone)
 			}
 		})
 	}
 }
 
-// TestRecoverAKeyOfAnotherRail: the copy has the key prepared on another chain, where the token has the same address.
-// A payment of this chain is put back as this chain's.
-func TestRecoverAKeyOfAnotherRail(t *testing.T) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	lost, tx := lose(t, c, keys)
-	mine(4)
-	tx.ChainID = 2
-	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
-	prepared := payment.New(lost, q, coin, "other", time.Now()).AssignedTo(fakechain.Wallet(0), tx)
-	_, _, err := tables.Create(t.Context(), prepared)
-	must.OK(t, err)
-	must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
-	if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed || p.Tx.ChainID != 1 {
-		t.Errorf("the payment is %s on chain %d", p.State, p.Tx.ChainID)
-	}
-}
-
 // TestRecover puts a payment back into empty tables: a run uses up the window, stores the payment and lets other rails
 // pay, the next one knows it, and Resume ends this pause alone.
-func TestRecover(t *testing.T) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	ids := []wallet.ID{{ChainID: 1, Address: fakechain.Wallet(0)}, {ChainID: 1, Address: fakechain.Wallet(1)}}
-	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}, coin.Contract))
+func TestRecover(t *testing.T) { synctest.Test(t, testRecover) }
 
-	lost, _ := lose(t, c, keys)
+func testRecover(t *testing.T) {
+	c, tables, r, mine := world(t, 1e12)
+	ids := []wallet.ID{first, {ChainID: 1, Address: fakechain.Wallet(1)}}
+	must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: ids[1], Paused: "theft"}, coin.Contract))
+	r.GasUnit, c.Unit = 1000, 1000
+	c.Fund(ids[0].Address, token.Amount{}, token.Amount{}) // its ether is the token
+	c.Fund(ids[1].Address, token.Amount{}, token.Amount{})
+	lose(c)
 	c.Steal(ids[0].Address, 1, token.Units(2)) // somebody else's transfer, without an id
 	mine(4)
 
@@ -312,15 +324,19 @@ func TestRecover(t *testing.T) {
 	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
 	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
 
-	if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
-		t.Errorf("the first run: %+v", got)
+	for _, r.DryRun = range []bool{true, false} { // a dry run writes nothing, and reports what the run does
+		if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
+			t.Errorf("the first run: %+v", got)
+		}
 	}
 	p := must.Get(tables.Payment(t.Context(), lost))(t)
-	if p.State != payment.Confirmed || p.Wallet != ids[0].Address || p.Nonce != 0 || time.Since(p.CreatedAt) > time.Minute {
-		t.Errorf("the payment is %s, of %s at nonce %d, created at %s", p.State, p.Wallet, p.Nonce, p.CreatedAt)
+	if age := time.Since(p.CreatedAt); p.State != payment.Confirmed || p.Wallet != first.Address || p.Nonce != 0 ||
+		age > time.Minute || p.Tx.GasUnit != r.GasUnit {
+		t.Errorf("the payment is %+v", p)
 	}
-	if known, _ := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(ids[0].Address); known.State != wallet.Draining {
-		t.Errorf("a wallet that no table knew is %s: it may hold a merchant's coins", known.State)
+	known, _ := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(first.Address)
+	if known.State != wallet.Draining || known.Since.IsZero() {
+		t.Errorf("a wallet that no table knew is %s since %s: it may hold a merchant's coins", known.State, known.Since)
 	}
 	if mark := must.Get(tables.Compared(t.Context(), marked))(t); !mark.Ran.IsZero() {
 		t.Errorf("it has ended, and no other rail pays: %+v", mark)
@@ -331,6 +347,195 @@ func TestRecover(t *testing.T) {
 	must.OK(t, r.Resume(t.Context(), ids))
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
+	}
+}
+
+// TestRecoverWithoutAKey: an operator names a wallet that has no key. The run ends if all that the tables and the nodes
+// have of it is final.
+func TestRecoverWithoutAKey(t *testing.T) {
+	for name, ends := range map[string]bool{"in no table": true, "in the tables": true, "a nonce is given out": false,
+		"a nonce is reserved": false, "nobody names it": false, "a pool has a transaction": false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, tables, r, mine := world(t, 1e12)
+			id, keys := wallet.ID{ChainID: 1, Address: fakechain.Wallet(1)}, &fakechain.Keys{}
+			keys.Add(first.Address)
+			r.Keys, r.Keyed, r.Wallets = keys, keys.All(), []token.Address{id.Address}
+			c.Steal(id.Address, 0, token.Units(2))
+			mine(4)
+			is := wallet.Wallet{ID: id, NextNonce: 1, Reservations: map[payment.ID]wallet.Reservation{}}
+			switch name {
+			case "a nonce is given out":
+				is.NextNonce = 2
+			case "a nonce is reserved":
+				is.Reservations[lost] = wallet.Reservation{}
+			case "nobody names it":
+				r.Wallets = nil
+			case "a pool has a transaction":
+				c.Steal(id.Address, 1, token.Units(2))
+			}
+			if name != "in no table" {
+				must.OK(t, tables.Open(t.Context(), is, coin.Contract))
+			}
+			for _, r.DryRun = range []bool{true, false} {
+				_, err := r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t))
+				if ends && err != nil || !ends && !errors.Is(err, wallet.ErrNoKey) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			known, _ := must.Get(tables.Wallets(t.Context(), r.Coin()))(t).Find(id.Address)
+			if w := must.Get(tables.Wallet(t.Context(), id))(t); ends && w.NextNonce != 1 || !known.Since.IsZero() {
+				t.Errorf("%s: the next nonce is %d; registered at %s, without a key", name, w.NextNonce, known.Since)
+			}
+			if known := must.Get(tables.Compared(t.Context(), r.Coin()))(t); known.Final.Hash.IsZero() {
+				t.Errorf("%s: no final block is noted, so the next run may take another chain for this one", name)
+			}
+		})
+	}
+}
+
+// TestMeanwhile: the nodes change to another chain, another run puts the payment back, or a lost transaction beyond
+// the window turns up. No run takes another chain for its own, or ends well while a payment may be lost.
+func TestMeanwhile(t *testing.T) {
+	const lack = "0 of 3 nodes have final block 3"
+	for name, test := range map[string]struct{ at, what, want string }{
+		"another chain before it begins":  {"in no table", "another chain", lack},
+		"another chain for some time":     {"nonces below", "another chain", ""},
+		"another chain is read":           {"reading", "another chain", lack},
+		"nodes have logs alone":           {"reading", "no transaction", "have 0 of 1"},
+		"another run puts it back":        {"reading", "another run", ""},
+		"a transaction beyond the window": {"put back", "a theft", "beyond the nonces"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, tables, r, mine := world(t, 1e12)
+			final := chain.Block{Number: 3, Hash: must.Get(c.Nodes[0].BlockHashes(t.Context(), []uint64{3}))(t)[0]}
+			must.OK(t, tables.SetCompared(t.Context(), r.Coin(), store.Comparison{Final: final}))
+			signed := lose(c)
+			mine(4)
+			r.Say = func(format string, _ ...any) {
+				at := strings.Contains(format, test.at)
+				switch {
+				case format == "waiting: %v":
+					c.Return()
+				case at && test.what == "another chain":
+					c.Elsewhere(1, 99, c.Nodes...)
+				case at && test.what == "no transaction":
+					c.Each(func(n *fakechain.Node) { n.NullReceipts = true })
+				case at && test.what == "another run":
+					commit(t, tables, signed)
+				case at:
+					c.Steal(first.Address, c.MostMined(first.Address), token.Units(2))
+				}
+			}
+			ids := must.Get(r.Hold(t.Context()))(t)
+			_, err := r.Run(t.Context(), ids)
+			if (err == nil) != (test.want == "") || !strings.Contains(fmt.Sprint(err), test.want) {
+				t.Errorf("%s: %v, want %q", name, err, test.want)
+			}
+			c.Return()
+			c.Each((*fakechain.Node).Heal)
+			r.Say = func(string, ...any) {}
+			must.Get(r.Run(t.Context(), ids))(t)
+			if p := must.Get(tables.Payment(t.Context(), lost))(t); p.State != payment.Confirmed {
+				t.Errorf("%s: the payment is %s", name, p.State)
+			}
+		})
+	}
+}
+
+// TestHold works with settings that cannot be obeyed, but not without the rail.
+func TestHold(t *testing.T) {
+	_, tables, r, _ := world(t, 0)
+	tables.SpoilSettings(r.Coin(), settings.ErrDamaged)
+	must.Get(r.Hold(t.Context()))(t)
+	r.Store = memory.NewPayments()
+	if _, err := r.Hold(t.Context()); !errors.Is(err, settings.ErrMissing) {
+		t.Error(err)
+	}
+}
+
+// TestOneCallFails: whichever call of the store fails, or request to every node, a recovery ends with that error, or
+// waits and goes on; the next one puts the payment back as a merchant's wallet made it, whatever the tables have of it.
+func TestOneCallFails(t *testing.T) {
+	for _, has := range []string{"nothing", "a proposal", "another chain's", "another wallet's", "one without ID", "half a commit"} {
+		synctest.Test(t, func(t *testing.T) { oneCallFails(t, has, "") })
+	}
+	for _, request := range []string{"Fees", "Account"} {
+		synctest.Test(t, func(t *testing.T) { oneCallFails(t, "nothing", request) })
+	}
+}
+
+func oneCallFails(t *testing.T, has, request string) {
+	broken := errors.New("broken")
+	for n := int64(0); ; n++ {
+		c, tables, r, mine := world(t, 1e12)
+		tx, signed := transfer, lose(c)
+		mine(4)
+		must.OK(t, tables.Register(t.Context(), wallet.Registration{ID: first, Token: coin.Contract,
+			Key: wallet.InSecret, State: wallet.Assigned, Merchant: "mer_1"}))
+		switch has {
+		case "a proposal":
+			must.Get(tables.Propose(t.Context(), proposal.New(proposal.Proposal{Life: time.Hour}, order, coin, 1, "test", time.Now())))(t)
+		case "another chain's": // where the token has the same address
+			tx.ChainID = 2
+			prepare(t, tables, first.Address, tx)
+		case "another wallet's":
+			prepare(t, tables, fakechain.Wallet(1), tx)
+		case "one without ID":
+			tx.Data = chain.TransferData(order.To, order.Amount)
+			prepare(t, tables, first.Address, tx)
+		case "half a commit":
+			commit(t, tables, signed)
+			must.OK(t, tables.DeletePendingTx(t.Context(), first, 0))
+			must.OK(t, tables.Open(t.Context(), wallet.Wallet{ID: first, NextNonce: 1, Ceiling: 3, Merchant: "mer_1",
+				Reservations: map[payment.ID]wallet.Reservation{lost: {At: time.Unix(60, 0)}}}, coin.Contract))
+		}
+		var made atomic.Int64
+		var failed atomic.Pointer[string]
+		each := int64(1)
+		failing := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+			if (request == "" || request == call.Op) && (made.Add(1)-1)/each == n {
+				failed.Store(&call.Op)
+				return broken
+			}
+			apply(ctx)
+			return nil
+		}
+		if request == "" {
+			r.Store = &interpose.Store{Store: tables, Around: failing}
+		} else {
+			must.OK(t, r.Settle(t.Context())) // by nodes that do not fail, from now on
+			nodes := slices.Clone(r.Nodes.(chain.Nodes))
+			for i := range nodes {
+				nodes[i] = interpose.Node{Node: nodes[i], Around: failing}
+			}
+			r.Nodes, each = nodes, 3
+		}
+		waited := false
+		r.Say = func(format string, args ...any) {
+			waited = waited || format == "waiting: %v" && errors.Is(args[0].(error), broken)
+		}
+		recover := func() error {
+			ids, err := r.Hold(t.Context())
+			if err == nil {
+				_, err = r.Run(t.Context(), ids)
+			}
+			if err == nil {
+				err = r.Resume(t.Context(), ids)
+			}
+			return err
+		}
+		err := recover()
+		if failed.Load() == nil {
+			return
+		}
+		if errors.Is(err, broken) == waited {
+			t.Errorf("the tables have %s, %s fails, and the recovery ends with %v", has, *failed.Load(), err)
+		}
+		must.OK(t, recover())
+		p := must.Get(tables.Payment(t.Context(), lost))(t)
+		if p.State != payment.Confirmed || p.Coin() != r.Coin() || !p.Memo() || p.Wallet != first.Address || p.WalletOf != "mer_1" {
+			t.Errorf("the tables had %s, %s failed, and the payment is %+v", has, *failed.Load(), p)
+		}
 	}
 }
 
@@ -358,35 +563,31 @@ func TestRecoverTornCopy(t *testing.T) {
 			if strings.HasPrefix(has, "it committed") && is == "unsent, far ahead" || strings.HasSuffix(has, "released") && is == "unsent" {
 				continue // a wallet that commits gives out each nonce before; and no trace of it is left
 			}
-			t.Run(has+", "+is, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { recoverTornCopy(t, has, is) }) })
+			t.Run(has+", "+is, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { tornCopy(t, has, is) }) })
 		}
 	}
 }
 
-func recoverTornCopy(t *testing.T, has, is string) {
-	c, keys, tables, r, mine := world(t, 1e12)
-	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-	q := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: token.Units(7)}
-	lost := payment.New(payment.KeyID(q.Merchant, q.Mode, q.IdempotencyKey), q, coin, "test", time.Now())
-	lost = lost.AssignedTo(id.Address, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 100_000,
-		Data: append(chain.TransferData(q.To, q.Amount), lost.ID.Memo()...), Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(1000)}})
-	opened := wallet.Wallet{ID: id, NextNonce: 1, Ceiling: 3, Reservations: map[payment.ID]wallet.Reservation{}}
+func tornCopy(t *testing.T, has, is string) {
+	c, tables, r, mine := world(t, 1e12)
+	made := payment.New(lost, order, coin, "test", time.Now()).AssignedTo(first.Address, transfer)
+	opened := wallet.Wallet{ID: first, NextNonce: 1, Ceiling: 3, Reservations: map[payment.ID]wallet.Reservation{}}
 	if has == "it committed alone" {
-		opened.Reservations[lost.ID] = wallet.Reservation{For: lost.Revision, At: time.Unix(60, 0)}
+		opened.Reservations[made.ID] = wallet.Reservation{For: made.Revision, At: time.Unix(60, 0)}
 	}
 	must.OK(t, tables.Open(t.Context(), opened, coin.Contract))
-	signer := must.Get(keys.Signer(t.Context(), wallet.Registration{ID: id}))(t)
 	nonce := map[string]uint64{"unsent, far ahead": 5}[is]
-	signed := must.Get(signer.Sign(t.Context(), lost.Tx, nonce))(t)
-	committed := must.Get(lost.Commit(signed, time.Unix(60, 0)))(t)
+	signed := fakechain.Tx{Tx: made.Tx, From: first.Address, Nonce: nonce}.Sign()
+	time.Sleep(time.Hour) // since the blocks 0 to 3
+	committed := must.Get(made.Commit(signed, time.Now()))(t)
 
 	whole := strings.HasPrefix(has, "it committed")
 	switch has {
 	case "no payment":
 	case "it proposed":
-		must.Get(tables.Propose(t.Context(), proposal.New(proposal.Proposal{Life: time.Hour}, q, coin, 1, "test", time.Now())))(t)
+		must.Get(tables.Propose(t.Context(), proposal.New(proposal.Proposal{Life: time.Hour}, order, coin, 1, "test", time.Now())))(t)
 	default:
-		_, _, err := tables.Create(t.Context(), lost)
+		_, _, err := tables.Create(t.Context(), made)
 		must.OK(t, err)
 	}
 	if whole {
@@ -394,28 +595,30 @@ func recoverTornCopy(t *testing.T, has, is string) {
 	} else {
 		must.OK(t, tables.PutNoop(t.Context(), store.PendingTxOf(committed)))
 	}
-	noop := chain.Tx{ChainID: 1, To: id.Address, Gas: chain.GasLimit(chain.NoopGas), Fees: lost.Tx.Fees}
-	must.OK(t, tables.PutNoop(t.Context(), wallet.PendingNoop(id, noop, must.Get(signer.Sign(t.Context(), noop, 1))(t), time.Now())))
-	next, again, cancels := lost.Tx, committed.Bump, strings.Contains(has, "no-op")
+	noop := chain.Tx{ChainID: 1, To: first.Address, Gas: chain.GasLimit(chain.NoopGas), Fees: made.Tx.Fees}
+	raw := fakechain.Tx{Tx: noop, From: first.Address, Nonce: 1}.Sign()
+	must.OK(t, tables.PutNoop(t.Context(), wallet.PendingNoop(first, noop, raw, time.Now())))
+	next, again, cancels := made.Tx, committed.Bump, strings.Contains(has, "no-op")
 	if cancels {
 		next, again = noop, committed.Cancel
 	}
 	next.Fees.Tip = token.Units(2)
-	newest := must.Get(signer.Sign(t.Context(), next, nonce))(t)
+	newest := fakechain.Tx{Tx: next, From: first.Address, Nonce: nonce}.Sign()
 	bumped := must.Get(again(newest, next, time.Unix(90, 0)))(t)
 	switch {
 	case strings.Contains(has, "without"):
 		must.OK(t, tables.BumpNoop(t.Context(), store.PendingTxOf(bumped)))
 	case strings.Contains(has, "with"):
 		must.OK(t, tables.AddAttempt(t.Context(), bumped))
-		must.OK(t, tables.DeletePendingTx(t.Context(), id, nonce))
+		must.OK(t, tables.DeletePendingTx(t.Context(), first, nonce))
 		must.OK(t, tables.PutNoop(t.Context(), store.PendingTxOf(committed)))
 	case strings.Contains(has, "alone"):
-		must.OK(t, tables.DeletePendingTx(t.Context(), id, nonce))
+		must.OK(t, tables.DeletePendingTx(t.Context(), first, nonce))
 		fallthrough
 	default:
 		newest = signed
 	}
+	time.Sleep(time.Hour)
 	if is == "mined" {
 		c.MineExactly(newest.Raw)
 	}
@@ -426,10 +629,6 @@ func recoverTornCopy(t *testing.T, has, is string) {
 
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
-	r.Wait = func(_ context.Context, d time.Duration) {
-		time.Sleep(d)
-		mine(1)
-	}
 	torn := 0
 	r.Say = func(format string, _ ...any) {
 		if strings.HasSuffix(format, "counts as lost") {
@@ -445,28 +644,30 @@ func recoverTornCopy(t *testing.T, has, is string) {
 		t.Errorf("%d transactions count as lost", torn)
 	}
 	if r.DryRun = false; !whole {
-		r.Since = 2 // it may have been mined before
+		r.Since = 5 // it may have been mined before
 		_, err := r.Run(ctx, must.Get(r.Hold(ctx))(t))
-		if _, lacks := tables.PendingTx(ctx, id, nonce); lacks != nil || err == nil || !strings.Contains(err.Error(), "--since 0") {
+		if _, lacks := tables.PendingTx(ctx, first, nonce); lacks != nil || err == nil || !strings.Contains(err.Error(), "--since 4") {
 			t.Errorf("after a dry run, and one from a later block: %v; %v", lacks, err)
 		}
-		r.Since = 0
+		r.Since = 4
 	}
 	if has == "it committed meanwhile" {
-		r.Store = behind{tables, &lost}
+		r.Store = behind{tables, &made}
 	}
-	key := lost.ID
 	must.Get(r.Run(ctx, must.Get(r.Hold(ctx))(t)))(t)
-	p, err := tables.Payment(ctx, key)
+	p, err := tables.Payment(ctx, lost)
 	paid := err == nil && p.State == payment.Confirmed && p.TxHash == signed.Hash
 	pays := !cancels
 	if strings.HasPrefix(is, "unsent") { // the tables have its bytes
 		pays = whole && has != "it committed alone" && has != "it committed without its no-op"
 	}
+	if strings.HasSuffix(has, "bump") && is == "mined" && p.LastAttempt().Fees != next.Fees {
+		t.Errorf("the fees of the newest attempt are %v, want %v", p.LastAttempt().Fees, next.Fees)
+	}
 	if paid != pays || !paid && p.State.Signed() != whole || whole && !slices.Contains(p.Hashes(), p.Onchain) || cancels && !p.HasNoop() {
 		t.Errorf("the payment is %q, with %s, %v", p.State, p.TxHash, err)
 	}
-	if w := must.Get(tables.Wallet(ctx, id))(t); w.NextNonce <= nonce {
+	if w := must.Get(tables.Wallet(ctx, first))(t); w.NextNonce <= nonce {
 		t.Errorf("the next nonce is %d: the lost transaction may be mined later", w.NextNonce)
 	}
 }
@@ -491,19 +692,19 @@ func TestRecoverProposals(t *testing.T) {
 	for name, want := range map[string]payment.State{"open": payment.Confirmed, "begun": payment.Confirmed,
 		"cancelled": payment.Cancelled, "cancelled meanwhile": payment.Cancelled, "another amount": payment.Confirmed,
 		"another asset": payment.Confirmed, "a batch": payment.Confirmed} {
-		t.Run(name, func(t *testing.T) {
-			c, keys, tables, r, mine := world(t, 1e12)
-			amount := token.Units(7)
-			if name == "another amount" {
-				amount = token.Units(8)
-			}
-			request := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "order-1", To: fakechain.Payee(0), Amount: amount,
-				Reference: "inv-2"}
-			if name == "a batch" {
-				request, _ = request.Batch([]payment.Entry{{To: fakechain.Payee(1), Amount: amount}, {To: fakechain.Payee(2), Amount: amount}})
+		synctest.Test(t, func(t *testing.T) {
+			c, tables, r, mine := world(t, 1e12)
+			request := order
+			request.Reference = "inv-2"
+			switch name {
+			case "another amount":
+				request.Amount = token.Units(8)
+			case "a batch":
+				request, _ = request.Batch([]payment.Entry{{To: fakechain.Payee(1), Amount: order.Amount}, {To: order.To, Amount: order.Amount}})
 			}
 			chainID := map[bool]uint64{true: 2, false: 1}[name == "another asset"]
 			held := proposal.New(proposal.Proposal{Life: time.Hour}, request, coin, chainID, "test", time.Now())
+			time.Sleep(2 * time.Minute)
 			must.Get(tables.Propose(t.Context(), held))(t)
 			to := held
 			switch name {
@@ -517,7 +718,7 @@ func TestRecoverProposals(t *testing.T) {
 			if name == "cancelled meanwhile" {
 				r.Store = cancelling{tables}
 			}
-			lose(t, c, keys)
+			lose(c)
 			mine(4)
 			ids := must.Get(r.Hold(t.Context()))(t)
 			got, err := r.Run(t.Context(), ids)
@@ -526,11 +727,13 @@ func TestRecoverProposals(t *testing.T) {
 			}
 			must.OK(t, err)
 			p := must.Get(tables.Proposal(t.Context(), held.Payment.ID))(t)
-			if p.Payment.State != want || p.Payment.Merchant != "mer_1" || got.Stored+len(got.Differ) != 1 || (got.Stored == 1) != want.Final() {
-				t.Errorf("%+v, the payment is %+v", got, p.Payment)
+			if p.Payment.State != want || p.Payment.Merchant != "mer_1" || got.Stored+len(got.Differ) != 1 || (got.Stored == 1) != want.Final() ||
+				want == payment.Confirmed && time.Since(p.Payment.CreatedAt) > time.Minute {
+				t.Errorf("%s: %+v, the payment is %+v", name, got, p.Payment)
 			}
-			if same := p.Payment.Fingerprint == request.Fingerprint(); (p.Payment.Reference == request.Reference) != same {
-				t.Errorf("the words of a request that is not paid: %+v", p.Payment)
+			same := name == "open" || name == "begun" || want == payment.Cancelled
+			if (p.Payment.Fingerprint == request.Fingerprint()) != same || (p.Payment.Reference == request.Reference) != same {
+				t.Errorf("%s: the words of a request that is not paid: %+v", name, p.Payment)
 			}
 		})
 	}

@@ -56,6 +56,10 @@ func TestProgress(t *testing.T) {
 			[2]payment.Progress{"sent", "sent"}},
 		{"it is mined, and ends", mined, func(w *world) { w.final = 5 }, [2]payment.Progress{"mined", "none"}},
 		{"no node has a receipt", func(w *world) { mined(w); clear(w.receipts) }, untouched, [2]payment.Progress{"mined", "mined"}},
+		{"its reservation is not released", func(w *world) {
+			w.unreleased(w.reserve("a", minute), minute)
+			w.mined, w.final = 1, 4
+		}, untouched, [2]payment.Progress{"mined", "mined"}},
 		{"one of two nodes counts it", func(w *world) { mined(w); w.second().mined = 0 },
 			func(w *world) { w.peer.mined = 1 }, [2]payment.Progress{"sent", "mined"}},
 		{"it is taken back", mined, func(w *world) { w.mined, w.pooled = 0, 1 }, [2]payment.Progress{"mined", "sent"}},
@@ -76,6 +80,13 @@ func TestProgress(t *testing.T) {
 			w.paid(first(w), first(w).TxHash)
 		}, func(w *world) { w.receipts = map[chain.Hash]chain.Receipt{first(w).LastAttempt().Hash: {}} },
 			[2]payment.Progress{"mined", "sent"}},
+		{"it is mined itself, beside a no-op, and not the lowest", func(w *world) {
+			z := w.commit("z", minute)
+			w.mine(chain.Receipt{Tx: z.TxHash, Succeeded: true})
+			cancelled(w)
+			w.settled = 1
+			w.paid(first(w), first(w).TxHash)
+		}, untouched, [2]payment.Progress{"mined", "mined"}},
 		{"one of two nodes has its receipt, beside a no-op", func(w *world) {
 			cancelled(w)
 			w.paid(first(w), first(w).TxHash)
@@ -168,6 +179,17 @@ func TestMinedBeforeItEnds(t *testing.T) {
 			t.Errorf("%s fails: %v, want %v, after %v", call, got, want, w.Calls)
 		}
 	}
+	w := newWorld(t, script{})
+	w.named = true
+	p := w.commit("a", minute)
+	w.retried(p, p.Cancel)
+	w.paid(p, p.TxHash)
+	w.commit("b", minute)
+	w.Tables.SpoilPendingTx(id, 1)
+	_, _ = w.round()
+	if len(w.events) != 2 || w.events[0].Type != webhook.PaymentMined {
+		t.Errorf("beside a no-op, and an item that cannot be read: %v", w.events)
+	}
 }
 
 // TestMinedForNobody: no-ops, the operator's transfers, and payments without a merchant, which
@@ -186,6 +208,31 @@ func TestMinedForNobody(t *testing.T) {
 	_, err := w.round()
 	if m := w.record().Progress.Mined; err != nil || len(w.events) > 0 || m != 3 {
 		t.Errorf("%v, events %v, %d", err, w.events, m)
+	}
+}
+
+// TestMinedBehindTheReads: a nonce is mined whose payment a handler commits between the pass's reads and the nodes', or
+// whose item cannot be read. It is not stored as mined, or its event would never be published.
+func TestMinedBehindTheReads(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(*world)
+		events  int
+	}{
+		"committed meanwhile": {func(w *world) {
+			b := w.reserve("b", 0)
+			w.Script["Account#1"] = func(w *world) error { w.unreleased(b, 0); return nil }
+		}, 2},
+		"unreadable": {func(w *world) { w.commit("b", minute); w.Tables.SpoilPendingTx(id, 1) }, 0},
+	} {
+		w := newWorld(t, script{})
+		w.named, w.final = true, 4
+		w.commit("a", minute)
+		test.happens(w)
+		w.mined = 2
+		_, _ = w.run(40 * second)
+		if ids := w.ids(); len(ids) != test.events || w.record().Progress.Mined > uint64(len(ids)) {
+			t.Errorf("%s: %+v, events %v", name, w.record().Progress, ids)
+		}
 	}
 }
 

@@ -102,7 +102,6 @@ func (r *Rails) settler(ctx context.Context, rules store.Rules, i int) (*Settler
 	if err != nil {
 		return nil, err
 	}
-	config.Further = i > 0
 	config.ReservationAge, config.BumpAfter = cmp.Or(config.ReservationAge, ReservationAge), cmp.Or(config.BumpAfter, BumpAfter)
 	parts := r.Parts
 	parts.Nodes = r.Wiring.Nodes(config)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,49 @@ func TestReconciling(t *testing.T) {
 	if err != nil || !slices.Equal(got.Wallets, []settlement.Funds{want}) || w.Did("Reconcile#7") || w.Did("RaiseCeiling#1") ||
 		w.Did("LowerCeiling#1") {
 		t.Errorf("a round with nothing to write: %v, %v, after %v", got.Wallets, err, w.Calls)
+	}
+}
+
+// TestNodesCountDifferently: one of two nodes has the payment mined, and as much received. The other's balance is less
+// the payment, which it still has pending.
+func TestNodesCountDifferently(t *testing.T) {
+	w := newWorld(t, script{})
+	p := w.unreleased(w.reserve("a", minute), minute)
+	w.second().mined = 1
+	must.Get(w.round())(t)
+	if r, coin, gas := w.record(), funds.Balance.Sub(p.Amount), funds.Gas.Sub(p.Tx.Cost()); r.Balance != coin || r.Gas != gas {
+		t.Errorf("%s and %s to spend, want %s and %s", r.Balance, r.Gas, coin, gas)
+	}
+}
+
+// TestRevertedForAReason: a failed payment says why, as a node tells of the attempt in its block.
+func TestRevertedForAReason(t *testing.T) {
+	w := newWorld(t, script{})
+	p := w.commit("a", minute)
+	w.reverts = chain.Call{From: payer, To: p.Tx.To, Value: p.Tx.Value, Data: p.Tx.Data, Within: p.Gas(), Fees: p.LastAttempt().Fees, At: 5}
+	w.mine(chain.Receipt{Tx: p.TxHash})
+	must.Get(w.round())(t)
+	if p = w.stored(p); p.Failure == nil || !strings.Contains(p.Failure.Message, `"Pausable: paused"`) {
+		t.Errorf("%+v", p.Failure)
+	}
+}
+
+// TestOwnersPaymentIsFinished: a payment that a round commits for a dead handler names the owner of its wallet.
+func TestOwnersPaymentIsFinished(t *testing.T) {
+	w, own := newWorld(t, script{}), wallet.ID{ChainID: 1, Address: token.Address{2}}
+	w.Must(w.Tables.Register(t.Context(), wallet.Registration{ID: own, Token: coin.Contract, State: wallet.Assigned,
+		Key: wallet.InSecret, Merchant: "mer_1"}))
+	w.open(wallet.Wallet{ID: own, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas, Merchant: "mer_1"})
+	w.reserve("another", 0)
+	p := w.prepare("a", 2*minute)
+	moved := p.AssignedTo(own.Address, p.Tx)
+	w.Must(w.Tables.Reassign(t.Context(), moved, p.Revision))
+	need := store.NeedOf(w.stored(p), w.Now().Add(-2*minute))
+	need.Owner = "mer_1"
+	must.Get(w.Tables.Reserve(t.Context(), need))(t)
+	must.Get(w.round())(t)
+	if p = w.stored(p); p.State != payment.Committed || p.WalletOf != "mer_1" {
+		t.Errorf("the payment is %s, from the wallet of %q", p.State, p.WalletOf)
 	}
 }
 

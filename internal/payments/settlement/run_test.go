@@ -421,7 +421,7 @@ func TestADamagedRegistrationWithoutARecord(t *testing.T) {
 }
 
 // TestADeadRail: a run fails if all rails do, and not while one is settled: the alarm of a run that stopped would hide
-// that. One with nothing under way is given up after two rounds.
+// that. One with nothing under way is given up after two rounds. Two that wait wait together: none holds up another.
 func TestADeadRail(t *testing.T) {
 	for dead, fails := range map[uint64]bool{1: true, 2: false} { // chains from here on
 		w := newWorld(t, script{})
@@ -429,8 +429,20 @@ func TestADeadRail(t *testing.T) {
 		w.Must(w.Tables.SetSettings(t.Context(), other))
 		w.Must(w.Tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 2, Address: payer}}, other.Token.Contract))
 		var waits atomic.Int64
-		parts := w.settler.Parts
-		parts.Wait = func(context.Context, time.Duration) { waits.Add(1) }
+		var logs strings.Builder
+		parts, meet := w.settler.Parts, make(chan bool)
+		parts.Log = slog.New(slog.NewTextHandler(&logs, nil))
+		parts.Wait = func(context.Context, time.Duration) {
+			waits.Add(1)
+			select {
+			case meet <- true:
+			case <-meet:
+			case <-time.After(map[bool]time.Duration{true: 5 * second}[fails]): // else one waits alone
+				if fails {
+					t.Error("one rail waits for the other")
+				}
+			}
+		}
 		accounts, err := settlement.NewRails(settlement.Wiring{
 			Config: func(r store.Rail) (stack.Config, error) {
 				config := w.settler.Config
@@ -444,8 +456,74 @@ func TestADeadRail(t *testing.T) {
 				return w
 			},
 		}, parts).Run(t.Context(), "run")
-		if (err != nil) != fails || (accounts[0].Err != nil) != fails || accounts[1].Err == nil || waits.Load() != 3-int64(dead) {
-			t.Errorf("dead from chain %d: %v, %v and %v, after %d waits", dead, err, accounts[0].Err, accounts[1].Err, waits.Load())
+		if (err != nil) != fails || (accounts[0].Err != nil) != fails || waits.Load() != 3-int64(dead) ||
+			!strings.HasPrefix(fmt.Sprint(accounts[1].Err), "rail ") || strings.Count(logs.String(), " rail=") < strings.Count(logs.String(), "\n") {
+			t.Errorf("dead from %d: %v, %v and %v, after %d waits:\n%s", dead, err, accounts[0].Err, accounts[1].Err, waits.Load(), &logs)
+		}
+	}
+}
+
+// A provider gives one world's nodes, and counts how often.
+type provider struct {
+	*world
+	asked int
+}
+
+func (p *provider) Nodes(ctx context.Context) (chain.Nodes, error) {
+	p.asked++
+	return p.world.Nodes(ctx)
+}
+
+// TestRailKeepsItsSettler, and what that remembers, until its configuration changes. What it lacks ends the run.
+func TestRailKeepsItsSettler(t *testing.T) {
+	w := newWorld(t, script{})
+	var made []*provider
+	var noConfig, noRefiller error
+	parts := w.settler.Parts
+	parts.Chains = func(context.Context) ([]uint64, error) { return []uint64{1}, nil }
+	rails := settlement.NewRails(settlement.Wiring{
+		Config: func(store.Rail) (stack.Config, error) { return w.settler.Config, noConfig },
+		Nodes: func(stack.Config) chain.Provider {
+			made = append(made, &provider{world: w})
+			return made[len(made)-1]
+		},
+		Refiller: func(context.Context, token.Coin) (settlement.Refiller, error) { return nil, noRefiller },
+	}, parts)
+	w.settler.Config.ReservationAge, w.settler.Config.BumpAfter = 0, time.Hour
+	for range 2 {
+		accounts := must.Get(rails.Run(t.Context(), "run"))(t)
+		if c := accounts[0].Config; c.ReservationAge != settlement.ReservationAge || c.BumpAfter != time.Hour || accounts[0].Rail.ChainID != 1 {
+			t.Errorf("%+v", accounts[0])
+		}
+	}
+	w.settler.Config.BumpAfter = time.Minute
+	must.Get(rails.Run(t.Context(), "run"))(t)
+	if made[0].asked == 0 || made[1].asked > 0 || made[2].asked == 0 {
+		t.Errorf("the nodes are asked %d, %d and %d times", made[0].asked, made[1].asked, made[2].asked)
+	}
+	for _, lacks := range []*error{&noRefiller, &noConfig} {
+		*lacks = porttest.ErrBroken
+		if accounts, err := rails.Run(t.Context(), "run"); !errors.Is(err, *lacks) || accounts[0].Err.Error() != "broken" {
+			t.Errorf("%v, %v", accounts, err)
+		}
+		*lacks = nil
+	}
+	w.Script["Rules#"+fmt.Sprint(w.Times["Rules"]+1)] = func(*world) error { return porttest.ErrLost }
+	_, err := rails.Run(t.Context(), "run")
+	if note := must.Get(w.Tables.Compared(t.Context(), token.Coin{ChainID: 1}))(t); !errors.Is(err, porttest.ErrLost) || !note.Ran.IsZero() {
+		t.Errorf("without rules: %v, and of the chain: %+v", err, note)
+	}
+}
+
+// TestAccept forgets the known final block, or nothing.
+func TestAccept(t *testing.T) {
+	for _, call := range []string{"", "Compared#1", "SetCompared#1"} {
+		w := newWorld(t, breaks(call))
+		w.known(chain.Block{Number: 7, Hash: chain.Hash{7}})
+		err := w.settler.Accept(t.Context())
+		known := must.Get(w.Tables.Compared(t.Context(), porttest.Rail.Coin()))(t).Final.Number
+		if calm := call == ""; (err == nil) != calm || (known == 0) != calm {
+			t.Errorf("%s fails: %v, and known is %d", call, err, known)
 		}
 	}
 }

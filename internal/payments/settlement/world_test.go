@@ -45,6 +45,7 @@ type world struct {
 	price    uint64                       // base fee
 	l1       uint64                       // fee of a transfer's data
 	gas      uint64                       // estimate of every call; 0: it reverts
+	reverts  chain.Call                   // for a reason
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
 	peer     *world                       // the second node; nil: there is one
@@ -291,7 +292,10 @@ func (w *world) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1), L1Fee: token.Units(w.l1)}, nil
 }
 
-func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
+func (w *world) Estimate(_ context.Context, c chain.Call) (uint64, error) {
+	if reflect.DeepEqual(c, w.reverts) {
+		return 0, &chain.RevertError{Reason: "Pausable: paused"}
+	}
 	if w.gas == 0 {
 		return 0, chain.ErrReverted
 	}

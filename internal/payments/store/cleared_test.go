@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestUncleared(t *testing.T) {
 		"never found abreast":                {0, 0, ran, series, 0, false, 1, nil},
 		"by a run of long ago":               {0, 0, store.ComparedFor, series, 2 * time.Minute, false, 1, nil},
 		"just not yet":                       {0, 0, store.ComparedFor - time.Second, series, 2 * time.Minute, false, 0, nil},
-		"by a run that a clock puts ahead":   {0, 0, -store.Skew, series, 0, false, 1, nil},
+		"by a run that a clock puts ahead":   {0, 0, -store.Skew, series, ran, false, 0, nil},
 		"far ahead":                          {series / 2, 0, -store.Skew - time.Second, series, 0, false, 1, nil},
 		"added in this series":               {series - store.Skew - time.Second, 0, ran, series / 2, 0, false, 0, nil},
 		"added as it began":                  {series - store.Skew, 0, ran, series / 2, 0, false, 1, nil},
@@ -72,5 +73,34 @@ func TestUncleared(t *testing.T) {
 		if len(uncleared) != c.want || !errors.Is(err, c.err) || errors.Is(itself, store.ErrUncleared) != (c.err != nil) {
 			t.Errorf("%s: %d rails, %v; want %d, %v; the rail itself: %v", name, len(uncleared), err, c.want, c.err, itself)
 		}
+	}
+}
+
+// TestRailWithoutUsableSettings: it is an asset without a network, and is settled by the strictest terms.
+func TestRailWithoutUsableSettings(t *testing.T) {
+	coin := token.Token{Contract: token.Address{1}, Symbol: "USDC"}
+	good := settings.Settings{Rail: settings.Rail{ChainID: 1, Network: "n", Confirmation: "latest"}}
+	rules := store.Rules{Rails: []store.Rail{{Coin: token.Coin{ChainID: 1}, Token: coin, Settings: good},
+		{Coin: token.Coin{ChainID: 2}, Token: coin, Unusable: settings.ErrDamaged}}}
+	assets, second := rules.Assets(), rules.Rails[1].Terms()
+	if len(assets) != 2 || assets[0].Network != "n" || assets[1].ChainID != 2 || assets[1].Network != "" ||
+		rules.Rails[0].Terms() != good.Rail || second.ChainID != 2 || second.Token != coin || second.Confirmation != "finalized" || second.Quorum != "strict" {
+		t.Errorf("%+v, %+v", assets, second)
+	}
+}
+
+// unread are tables of which no comparison can be read.
+type unread struct{ *memory.Payments }
+
+func (unread) Compared(context.Context, token.Coin) (store.Comparison, error) {
+	return store.Comparison{}, store.ErrUnreadable
+}
+
+// TestNoteLost writes nothing over a note that it could not read.
+func TestNoteLost(t *testing.T) {
+	tables := memory.NewPayments()
+	err := store.NoteLost(t.Context(), unread{tables}, 3, time.Unix(60, 0))
+	if note, _ := tables.Compared(t.Context(), token.Coin{ChainID: 3}); !errors.Is(err, store.ErrUnreadable) || !note.Ran.IsZero() {
+		t.Errorf("%v, %+v", err, note)
 	}
 }

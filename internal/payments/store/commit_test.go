@@ -2,11 +2,13 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
@@ -52,5 +54,32 @@ func TestPendingTxOf(t *testing.T) {
 	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
 		tx.Amount != token.Units(9) || tx.Gas != token.Units(360) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {
 		t.Errorf("pending transaction of a bumped payment: %+v", tx)
+	}
+}
+
+// TestBounds: a payment at each bound fits, and one more does not.
+func TestBounds(t *testing.T) {
+	most := disburser.MaxAmount()
+	above := must.Get(most.Add(token.Units(1)))(t)
+	pays := func(amounts ...token.Amount) (p payment.Payment) {
+		for _, a := range amounts {
+			p.Entries = append(p.Entries, payment.Entry{Amount: a})
+		}
+		return p
+	}
+	signed := func(n int) payment.Payment {
+		return payment.Payment{Attempts: []payment.Attempt{{Raw: make([]byte, n)}, {}}}
+	}
+	told := func(n int) payment.Payment { return payment.Payment{Event: &payment.Event{Body: make([]byte, n)}} }
+	for what, pair := range map[string][2]payment.Payment{
+		"bytes signed": {signed(store.MaxRaw), signed(store.MaxRaw + 1)}, "bytes of an event": {told(store.MaxEvent), told(store.MaxEvent + 1)},
+		"an entry": {pays(most, most), pays(most, above)},
+	} {
+		if fits, not := store.FitsPayment(pair[0]), store.FitsPayment(pair[1]); fits != nil || !errors.Is(not, store.ErrTooLarge) {
+			t.Errorf("%s: %v and %v", what, fits, not)
+		}
+	}
+	if err := errors.Join(store.FitsPayment(pays(above)), store.FitsProgress(nil)); err != nil {
+		t.Errorf("one entry, which a transfer pays, and no progress: %v", err)
 	}
 }

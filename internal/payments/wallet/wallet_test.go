@@ -217,3 +217,19 @@ func TestProgressOf(t *testing.T) {
 		}
 	}
 }
+
+// TestRegistry: a funding wallet is found wherever it stands, and an assignment has its states.
+func TestRegistry(t *testing.T) {
+	funding, active := wallet.Registration{State: wallet.Funding}, wallet.Registration{State: wallet.Active}
+	for _, all := range []wallet.Registry{{funding, active}, {active, funding}} {
+		if found, ok := all.Funding(); !ok || found.State != wallet.Funding {
+			t.Errorf("of %v: %v, %t", all, found, ok)
+		}
+	}
+	for s, want := range map[wallet.State][2]bool{wallet.Active: {true, false}, wallet.Funding: {true, false}, wallet.Assigned: {false, true},
+		wallet.Draining: {true, true}, wallet.Retired: {true, true}} {
+		if got := [2]bool{s.Fits(""), s.Fits("mer_1")}; got != want {
+			t.Errorf("%s fits nobody and a merchant: %v, want %v", s, got, want)
+		}
+	}
+}
