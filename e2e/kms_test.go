@@ -25,6 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -183,39 +184,26 @@ func TestWalletKeyReads(t *testing.T) {
 		return map[string]any{"type": "AssumedRole",
 			"sessionContext": map[string]any{"sessionIssuer": map[string]string{"arn": "arn:aws:iam::000000000000:role/" + name}}}
 	}
-	key := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
-	for _, c := range []struct {
-		why, call, secret string // of Sign, the algorithm
-		by                map[string]any
-		noticed           bool
-	}{
-		{"a user", "GetSecretValue", key, map[string]any{"type": "IAMUser", "arn": "arn:aws:iam::000000000000:user/eve"}, true},
-		{"by the secret's ARN", "GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:" + key + "-AbCdEf", role("eve"), true},
-		{"another function", "GetSecretValue", key, role(s.Resources["GetBalanceFunctionRole"]), true},
-		{"send-payment", "GetSecretValue", key, role(s.Resources["SendPaymentFunctionRole"]), false},
-		{"check-receipts", "GetSecretValue", key, role(s.Resources["CheckReceiptsFunctionRole"]), false},
-		{"nodes' URLs", "GetSecretValue", s.Outputs["RpcSecretArn"], role("eve"), false},
-		{"a description", "DescribeSecret", key, role("eve"), false},
-		{"a signature of a user", "Sign", "", map[string]any{"type": "IAMUser", "arn": "arn:aws:iam::000000000000:user/eve"}, true},
-		{"a signature of another function", "Sign", "", role(s.Resources["GetBalanceFunctionRole"]), true},
-		{"a signature of send-payments", "Sign", "", role(s.Resources["SendPaymentsFunctionRole"]), false},
-		{"a signature of another kind", "Sign", "RSASSA_PSS_SHA_256", role("eve"), false},
-		{"a public key", "GetPublicKey", "", role("eve"), false},
-	} {
-		service, asked := "secretsmanager", map[string]string{"secretId": c.secret}
-		if c.call == "Sign" || c.call == "GetPublicKey" {
-			service, asked = "kms", map[string]string{"keyId": "1", "signingAlgorithm": cmp.Or(c.secret, "ECDSA_SHA_256")}
+	words := map[string]string{"key": s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String(), "nodes": s.Outputs["RpcSecretArn"]}
+	for _, c := range tabletest.Read(t, words) {
+		call, secret, who := c.In[0], c.In[1], role(cmp.Or(s.Resources[c.In[2]], c.In[2]))
+		if c.In[2] == "user" {
+			who = map[string]any{"type": "IAMUser", "arn": "arn:aws:iam::000000000000:user/eve"}
+		}
+		service, asked := "secretsmanager", map[string]string{"secretId": secret}
+		if call == "Sign" || call == "GetPublicKey" {
+			service, asked = "kms", map[string]string{"keyId": "1", "signingAlgorithm": cmp.Or(secret, "ECDSA_SHA_256")}
 		}
 		record, _ := json.Marshal(map[string]any{
 			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region,
 			"resources": []string{}, "source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
-			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call,
-				"requestParameters": asked, "userIdentity": c.by},
+			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": call,
+				"requestParameters": asked, "userIdentity": who},
 		})
 		var matched struct{ Result bool }
 		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)},
-			&matched); matched.Result != c.noticed {
-			t.Errorf("%s: noticed %t", c.why, matched.Result)
+			&matched); matched.Result != (c.Want == "noticed") {
+			t.Errorf("%s: noticed %t", c.Name, matched.Result)
 		}
 	}
 }

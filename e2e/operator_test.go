@@ -26,6 +26,7 @@ import (
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/devnet"
 )
 
@@ -342,25 +343,10 @@ func TestOperatorsPages(t *testing.T) {
 	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
 		"0x<hash>", hash, "0xfrom…", paid.Wallet, "0xto…", recipient, "0xwallet…", paid.Wallet,
 		"0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
-	for _, block := range []struct{ page, start, prints string }{
-		{"docs/deploy.md", ".cache/bin/remit doctor --stack remit-dev", "ok   live versions"},
-		{"docs/operate.md", "remit keys issue", "payments:write, payments:read, max 5000000, daily 20000000"},
-		{"docs/operate.md", "remit merchants list", "suspended: key stolen"},
-		{"docs/operate.md", "remit wallet pause", "resumed"},
-		{"docs/disasters.md", "remit recover --dry-run", "0 payments put back, 0 "},
-		{"docs/operate.md", "remit webhooks failed", "none"},
-		{"docs/operate.md", "remit deny add", "court order 17/26"},
-		{"docs/operate.md", "remit payment show", "has neither reference nor metadata"},
-		{"docs/operate.md", "remit wallet funding", "done"},
-		{"docs/operate.md", "remit wallet move", "is no wallet of stack"},
-		{"docs/operate.md", "remit batch deploy", "The contract is there, on every node"},
-		{"docs/operate.md", "remit wallet drain", "retired"},
-		{"docs/operate.md", "remit wallet create", "Fund it"},
-		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},
-		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-prod", "Fund it"},
-	} {
+	for _, c := range tabletest.Read(t, nil) {
+		page, start := c.In[0], c.Name
 		printed := ""
-		text := guidetest.Read(t, root, block.page, block.start)
+		text := guidetest.Read(t, root, page, start)
 		if strings.HasPrefix(text, "remit wallet drain") { // there is nothing to sweep: cmd/remit does
 			o.ok(&spent, "wallet", "create", "--yes")
 			text = strings.ReplaceAll(regexp.MustCompile("remit wallet sweep.*\n").ReplaceAllString(text, ""), "0x…", spent.Address)
@@ -371,7 +357,7 @@ func TestOperatorsPages(t *testing.T) {
 				words = append(words, strings.Trim(word, `"`))
 			}
 			if words[0] != "remit" {
-				t.Fatalf("%s: this test cannot run %s", block.page, line)
+				t.Fatalf("%s: this test cannot run %s", page, line)
 			}
 			r := o.run(words[1:]...)
 			if strings.Contains(r.stderr, "add --yes") {
@@ -379,14 +365,14 @@ func TestOperatorsPages(t *testing.T) {
 				r = o.run(append(words[1:], "--yes")...)
 			}
 			if r.code != 0 {
-				t.Errorf("%s: %s ended with %d: %s", block.page, line, r.code, r.stderr)
+				t.Errorf("%s: %s ended with %d: %s", page, line, r.code, r.stderr)
 			}
 			printed += r.stdout
 		}
-		if !strings.Contains(printed, block.prints) {
-			t.Errorf("%s: the lines from %q print no %q:\n%s", block.page, block.start, block.prints, printed)
+		if !strings.Contains(printed, c.Want) {
+			t.Errorf("%s: the lines from %q print no %q:\n%s", page, start, c.Want, printed)
 		}
-		if block.start == "remit wallet funding" {
+		if start == "remit wallet funding" {
 			o.ok(nil, "wallet", "funding", "--undo", "--yes", paid.Wallet)
 		}
 	}

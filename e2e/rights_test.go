@@ -22,34 +22,20 @@ import (
 
 	"github.com/remit-payouts/remit/e2e/localaws"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // A right is an action on a resource of the template: "dynamodb:PutItem" on
 // "PaymentsTable", "dynamodb:Query" on "PaymentsTable/index/merchant".
 type right struct{ function, action, resource string }
 
-// spare are rights that this test does not see used, and their purposes.
-var spare = map[right]string{
-	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}: "discards a payment that is refused after it was stored",
-	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:      "sends predecessors when a node reports a gap",
-	{"CheckReceiptsFunction", "dynamodb:PutItem",
-		"PaymentsTable"}: "commits reservations that a handler left, and uses up nonces that nobody will use",
-	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
-	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
-	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends predecessors when a node reports a gap",
-	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
-	{"ReleaseProposalsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:    "discards a similar payment that a dead request left",
-	{"ReleaseProposalsFunction", "dynamodb:Query", "WebhooksTable"}:         "publishes the expiry of a proposal, as in TestProposals",
-	{"ReleaseProposalsFunction", "sqs:SendMessage", "WebhookQueue"}:         "the same",
-	{"GetBalanceFunction", "dynamodb:GetItem", "PaymentsTable"}:             "reads a merchant's own wallets, as in TestProposals",
-	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
-		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
-	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
-}
-
 // TestRights compares each function's calls with its rights: a right that no call needs serves only a thief.
 func TestRights(t *testing.T) {
-	s := start(t)
+	s, spare := start(t), map[right]string{}
+	for _, c := range tabletest.Read(t, nil) {
+		r := strings.Fields(c.Name)
+		spare[right{r[0], r[1], r[2]}] = c.Want
+	}
 	s.useEverything(t)
 	granted := grantedRights(t)
 	var used map[right]bool

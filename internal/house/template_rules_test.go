@@ -11,57 +11,25 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/kms/walletkey"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// A rule is a sentence about the resources of one type that no linter checks. Each has been broken once.
+// A rule is a sentence of TestTemplateRules that is about more than a value.
 type rule struct {
 	sentence string
-	kind     string              // resource type; empty for every type
+	kind     string              // resource type
 	breaks   func(r node) string // how the resource breaks the sentence, "" if it does not
 }
 
 var rules = []rule{
-	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table",
-		unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
 	{"a key for webhooks' secrets has no users but the functions that make and use them", "AWS::KMS::Key", keyUsers},
-	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties.GenerateSecretString")},
-
-	{"an API is regional", "AWS::Serverless::Api", unless("Properties.EndpointConfiguration.Type", "REGIONAL")},
-	{"an API has no stray stage named Stage", "AWS::Serverless::Api", unless("Properties.OpenApiVersion", "3.0.1")},
-	{"an authorizer stands before every route that does not decline it", "AWS::Serverless::Api", missing("Properties.Auth.DefaultAuthorizer")},
-	{"an authorizer is asked at its alias, by a name that sam local understands", "AWS::Serverless::Api",
-		unless("Properties.Auth.Authorizers.Keys.FunctionArn", "${AuthorizerFunction.Arn}:live")},
-	{"an unknown route is not a missing token", "AWS::Serverless::Api",
-		unless("Properties.GatewayResponses.MISSING_AUTHENTICATION_TOKEN.StatusCode", "404")},
-	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api",
-		unless("Properties.GatewayResponses.INVALID_SIGNATURE.StatusCode", "404")},
-	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api",
-		unless("Properties.GatewayResponses.EXPIRED_TOKEN.StatusCode", "404")},
 	{"an answer of the gateway repeats nothing of a request", "AWS::Serverless::Api", repeats},
-	{"a default answer keeps the gateway's own status", "AWS::Serverless::Api", present("Properties.GatewayResponses.DEFAULT_4XX.StatusCode")},
 	{"an access log has no words of a client, which could end a field and forge others", "AWS::Serverless::Api", logsWords},
 	{"a request's data, which holds keys, is never logged", "AWS::Serverless::Api", tracesData},
-
-	{"another Release makes a new version of a function", "AWS::Serverless::Function",
-		unless("Properties.AutoPublishCodeSha256", "Release")},
-	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
 	{"rounds that know what a payment writes are deployed before it", "AWS::Serverless::Function", precedesRounds},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
-	{"a function has a role written by hand: SAM's has rights on the whole account", "AWS::Serverless::Function",
-		missing("Properties.Role")},
-	{"and no policies beside it", "AWS::Serverless::Function", present("Properties.Policies")},
 	{"a stolen function forges no webhook: only their makers and users open the secrets", "AWS::Serverless::Function", opensSecrets},
-
-	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
-	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
 	{"an alarm that watches a version, which may serve nobody, notifies nobody; every other does", "AWS::CloudWatch::Alarm", pages},
-	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
-
-	{"a stack can be deployed beside another: nothing has a fixed name", "",
-		present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
-			"Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
-	{"a log has no fixed name either", "AWS::Logs::LogGroup", present("Properties.LogGroupName")},
-	{"a secret has no fixed name either", "AWS::SecretsManager::Secret", present("Properties.Name")},
 }
 
 func TestTemplateRules(t *testing.T) {
@@ -74,6 +42,19 @@ func TestTemplateRules(t *testing.T) {
 			}
 		})
 	}
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		for id, resource := range resources(t, c.In[0]) {
+			for path := range strings.FieldsSeq(c.In[1]) {
+				got := "unset"
+				if v := at[any](resource, path); v != nil {
+					got = fmt.Sprint(v)
+				}
+				if !slices.Contains(strings.Split(c.Want, " or "), got) && (c.Want != "set" || got == "unset") {
+					t.Errorf("%s: %s is %s, want %s", id, path, got, c.Want)
+				}
+			}
+		}
+	})
 }
 
 // TestRestoredTablesAreUsed: every use of a table or secret that a parameter may replace chooses between both.
@@ -126,25 +107,11 @@ func TestQueueTimes(t *testing.T) {
 
 // TestTemplateSpellings checks the template's text, where the parsed form is not enough.
 func TestTemplateSpellings(t *testing.T) {
-	template := files(t)["template.yaml"]
-	for _, tt := range []struct {
-		text, why string
-		want      bool
-	}{
-		{"Enabled: !FindInMap [Stages, !Ref Environment, !Ref Canary]", "SAM resolves no !If there, and always makes CodeDeploy resources", true},
-		{"AuthorizerFunctionAliaslive", "nothing else orders the API after the alias it names", true},
-		{`AWS_ENDPOINT_URL: ""`, "sam local sets only variables that are declared", true},
-		{"OmitName: true", "the default name of a schedule collides with another stack's", true},
-		{`Mode: "OFF"`, "unquoted, OFF is false", true},
-		{"ApiKeyRequired", "usage plans are not how merchants are known", false},
-		{"AuthorizerFunction.Alias", "sam local would serve every route with no authorizer", false},
-		{"AWS::ApiGateway::GatewayResponse", "it is not in the deployment's hash: the stage would go without", false},
-		{"CompositeAlarm", "the local AWS refuses it", false},
-	} {
-		if bytes.Contains(template, []byte(tt.text)) != tt.want {
-			t.Errorf("template.yaml has %q: %v, want %v: %s", tt.text, !tt.want, tt.want, tt.why)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		if there := bytes.Contains(files(t)["template.yaml"], []byte(c.In[0])); there != (c.Want == "there") {
+			t.Errorf("template.yaml has %q: %t", c.In[0], there)
 		}
-	}
+	})
 }
 
 func precedesRounds(r node) string {
@@ -154,37 +121,6 @@ func precedesRounds(r node) string {
 		return fmt.Sprintf("it depends on %v", after)
 	}
 	return ""
-}
-
-// unless reports a value at the path that is none of want.
-func unless(path string, want ...string) func(node) string {
-	return func(r node) string {
-		if got := fmt.Sprint(at[any](r, path)); !slices.Contains(want, got) {
-			return fmt.Sprintf("%s is %s, want %q", path, got, want)
-		}
-		return ""
-	}
-}
-
-func missing(path string) func(node) string {
-	return func(r node) string {
-		if at[any](r, path) == nil {
-			return path + " is missing"
-		}
-		return ""
-	}
-}
-
-// present reports a resource that has any of the paths.
-func present(paths ...string) func(node) string {
-	return func(r node) string {
-		for _, path := range paths {
-			if at[any](r, path) != nil {
-				return "has " + path
-			}
-		}
-		return ""
-	}
 }
 
 func tracesData(r node) string {

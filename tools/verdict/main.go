@@ -141,6 +141,7 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Key, Value                                string  // of an attribute, which is always printed (testing.T.Attr)
 	Elapsed                                   float64 // seconds
+	FailedBuild                               string  // the package that did not compile, of one that failed for it
 }
 
 // A tally is the result of the tests so far.
@@ -154,6 +155,7 @@ type tally struct {
 	left           map[string]int     // tests left out, by their need
 	running        []string           // packages whose tests have started
 	ended          int                // packages
+	uncompiled     []string           // packages of which nothing ran
 }
 
 func newTally(w io.Writer) *tally {
@@ -257,6 +259,11 @@ func (t *tally) endPackage(e event, said string) {
 		}
 		fmt.Fprint(t, said)
 	}
+	if e.FailedBuild != "" {
+		t.uncompiled = append(t.uncompiled, short(e.Package))
+		fmt.Fprintf(t, "%s  %-40s nothing ran: it does not compile\n", mark, short(e.Package))
+		return
+	}
 	t.seconds[short(e.Package)] = e.Elapsed
 	fmt.Fprintf(t, "%s  %-40s %5d passed %7.1f s\n", mark, short(e.Package), t.tests[e.Package], e.Elapsed)
 }
@@ -286,6 +293,9 @@ func (t *tally) end(all bool, noRace string) error {
 			"detector. It needs Python 3.10 with venv, a C compiler and Maven (CONTRIBUTING.md).\n", count)
 	case noRace != "":
 		fmt.Fprintln(t, "left out: the race detector, which needs", noRace)
+	}
+	if len(t.uncompiled) > 0 {
+		fmt.Fprintf(t, "Nothing ran of %s: see the compiler's errors above.\n", strings.Join(t.uncompiled, ", "))
 	}
 	fmt.Fprintf(t, "%d passed, %d failed\n", t.passed, t.failed)
 	if t.failed > 0 || t.passed == 0 {

@@ -96,32 +96,20 @@ func TestPrincipalOfARequest(t *testing.T) {
 	authorize := boot.Authorize(func(context.Context, string) (apikey.Principal, error) { return restricted, nil })
 	whole := must.Get(authorize(t.Context(), events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN,
 		Headers: map[string]string{"x-api-key": "k"}}))(t).Context
-	for _, test := range []struct {
-		why, name string
-		value     any // in place of the authorizer's
-		found     bool
-	}{
-		{"a restricted key of a merchant with terms", "", nil, true},
-		{"a grant that cannot be read", "grant", "{", false},
-		{"terms that cannot be read", "terms", "{", false},
-		{"a hash that cannot be read", "key_hash", "abx", false},
-		{"no grant", "grant", nil, false},
-		{"no merchant", "merchant_id", nil, false},
-		{"a blank key id", "key_id", "", false},
-		{"an unknown mode", "mode", "prod", false},
-		{"a value that is no text", "merchant_id", 1, false},
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		var value any
+		must.OK(t, json.Unmarshal([]byte(c.In[1]), &value))
 		ev := event(func(ev *events.APIGatewayProxyRequest) {
 			ev.RequestContext.Authorizer = maps.Clone(whole)
-			ev.RequestContext.Authorizer[test.name] = test.value
+			ev.RequestContext.Authorizer[c.In[0]] = value
 		})
 		var got apikey.Principal
 		var found bool
 		send(t, func(_ http.ResponseWriter, r *http.Request) { got, found = apikey.PrincipalFrom(r.Context()) }, ev)
-		if found != test.found || found && !reflect.DeepEqual(got, restricted) {
-			t.Errorf("%s: principal = %+v, %v; want %+v", test.why, got, found, restricted)
+		if found != (c.Want == "found") || found && !reflect.DeepEqual(got, restricted) {
+			t.Errorf("principal = %+v, %v; want %+v", got, found, restricted)
 		}
-	}
+	})
 	send(t, func(_ http.ResponseWriter, r *http.Request) {
 		if who, found := apikey.PrincipalFrom(r.Context()); found {
 			t.Errorf("without an authorizer: %+v", who)

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/remit-payouts/remit/internal/aws/secrets"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // vault is a Secrets Manager with scripted answers.
@@ -123,26 +124,11 @@ func TestManyCallersShareARead(t *testing.T) {
 
 // TestRPC: other members are ignored, and no error quotes the secret.
 func TestRPC(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"137":{"urls":[]}}`:                        "map[137:[]]",
-		`{"137":{"urls":["k3y"]},"8":{},"note":"x"}`: "map[8:[] 137:[k3y]]",
-		`{"137":["https://b"]}`:                      `map[137:[["https://b"]]]`,
-	} {
-		if urls, err := secrets.RPC([]byte(text)); err != nil || fmt.Sprint(urls) != want {
-			t.Errorf("RPC(%s) = %v, %v; want %s", text, urls, err, want)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		urls, err := secrets.RPC([]byte(c.In[0]))
+		if refused := c.Want == "ErrRPC"; errors.Is(err, secrets.ErrRPC) != refused || !refused && fmt.Sprint(urls, err) != c.Want+" <nil>" ||
+			strings.Contains(fmt.Sprint(err), "k3y") {
+			t.Errorf("%v, %v; want %s", urls, err, c.Want)
 		}
-	}
-	for _, text := range []string{
-		``, `k3y`, `"https://k3y"`, `[]`, `{}`, `{"0":{"urls":["https://k3y"]}}`, `{"urls":["https://k3y"]}`, `{"note":{}}`,
-		`{"1":{"urls":["https://a"]}}k3y`,
-	} {
-		urls, err := secrets.RPC([]byte(text))
-		if !errors.Is(err, secrets.ErrRPC) {
-			t.Errorf("RPC(%s) = %v, %v; want ErrRPC", text, urls, err)
-			continue
-		}
-		if strings.Contains(err.Error(), "k3y") {
-			t.Errorf("RPC(%s) quotes the secret: %v", text, err)
-		}
-	}
+	})
 }

@@ -5,11 +5,11 @@ import (
 	_ "embed" // testdata/replies.tsv
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 func mined(t *testing.T) *server {
@@ -28,65 +29,42 @@ func mined(t *testing.T) *server {
 	}})
 }
 
-// TestTakesBatchesOfAnySize has a row for each way in which nodes and gateways
-// refuse a batch that is too large for them.
+// TestTakesBatchesOfAnySize has a row for each way in which nodes and gateways refuse a batch that is too large for them:
+// the most calls that they take, and how they answer more. ID stands for that of the first call, or in "each" of each.
 func TestTakesBatchesOfAnySize(t *testing.T) {
-	status := func(code int) func(http.ResponseWriter, []request) {
-		return func(w http.ResponseWriter, _ []request) { http.Error(w, "no", code) }
-	}
-	say := func(text string) func(http.ResponseWriter, []request) {
-		return func(w http.ResponseWriter, _ []request) { _, _ = io.WriteString(w, text) }
-	}
-	each := func(text string) func(http.ResponseWriter, []request) {
-		return func(w http.ResponseWriter, calls []request) {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		var sizes []int
+		most, status := must.Get(strconv.Atoi(c.In[0]))(t), must.Get(strconv.Atoi(c.In[1]))(t)
+		s := mined(t)
+		s.refuse = func(w http.ResponseWriter, calls []request) bool {
+			sizes = append(sizes, len(calls))
+			if len(calls) <= most {
+				return false
+			}
+			text, each := strings.CutPrefix(c.Want, "each ")
 			var all []string
-			for _, c := range calls {
-				all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%q}}`, c.ID, text))
+			for _, call := range calls {
+				all = append(all, strings.Replace(text, "ID", string(call.ID), 1))
 			}
-			_, _ = io.WriteString(w, "["+strings.Join(all, ",")+"]")
+			if text = all[0]; each {
+				text = "[" + strings.Join(all, ",") + "]"
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+			return true
 		}
-	}
-	for _, row := range []struct {
-		name   string
-		most   int // calls of a batch
-		refuse func(http.ResponseWriter, []request)
-	}{
-		{"Base's public endpoint: one object", 10, say(`{"jsonrpc":"2.0","error":{"code":-32014,"message":"maximum 10 calls in 1 batch"},"id":null}`)},
-		{"OP Mainnet's: 413", 10, status(http.StatusRequestEntityTooLarge)},
-		{"ApeChain's: three", 3, status(http.StatusBadRequest)},
-		{"a gateway that takes no batch", 1, status(http.StatusForbidden)},
-		{"a gateway that breaks on a batch", 1, status(http.StatusInternalServerError)},
-		{"geth: one element", 20, func(w http.ResponseWriter, calls []request) {
-			_, _ = fmt.Fprintf(w, `[{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"batch too large"}}]`, calls[0].ID)
-		}},
-		{"an array without an answer", 20, say(`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}]`)},
-		{"every element", 20, each("Batch size exceeds the limit")},
-		{"one text", 20, say(`{"error":"batch of 101 calls: no"}`)},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			var sizes []int
-			s := mined(t)
-			s.refuse = func(w http.ResponseWriter, calls []request) bool {
-				sizes = append(sizes, len(calls))
-				if len(calls) <= row.most {
-					return false
-				}
-				row.refuse(w, calls)
-				return true
+		node := open(t, s.URL)
+		for round := range 2 {
+			sizes = nil
+			got, err := node.Receipts(t.Context(), hashes(120))
+			if err != nil || len(got) != 120 {
+				t.Fatalf("%d receipts, %v, want 120", len(got), err)
 			}
-			node := open(t, s.URL)
-			for round := range 2 {
-				sizes = nil
-				got, err := node.Receipts(t.Context(), hashes(120))
-				if err != nil || len(got) != 120 {
-					t.Fatalf("%d receipts, %v, want 120", len(got), err)
-				}
-				if refused := len(slices.DeleteFunc(sizes, func(n int) bool { return n <= row.most })); refused > 7*(1-round) {
-					t.Errorf("round %d: %d batches were refused; the size is to be remembered", round, refused)
-				}
+			if refused := len(slices.DeleteFunc(sizes, func(n int) bool { return n <= most })); refused > 7*(1-round) {
+				t.Errorf("round %d: %d batches were refused; the size is to be remembered", round, refused)
 			}
-		})
-	}
+		}
+	})
 }
 
 // busy answers that a node is too busy, with a Retry-After unless that is empty.
@@ -178,48 +156,28 @@ const signedHash = "0xba515805c0291f3d72fb88628ee9fe2302b7b7c4c289d0a08b67615d65
 var signed, _ = hex.DecodeString("02f87c0180809a0100000000000000000000000000000000000000000000000000825208949d8a62f656a8d1615c1294fd71e9cfb3e4855a4f8080" +
 	"c001a07cf39756638260e0336166a7c6db683e7588de73d39df415b0420bf7cca17f40a040e9fd1207db0e23f75e786710960473fe77709f8fc7cee4a854318d5a60717f")
 
-// TestTakesNothingForAnAnswerThatIsNone, such as the body of any HTTP status but 200.
+// TestTakesNothingForAnAnswerThatIsNone: a row has the status of a node's answer, 0 if it hangs up, and the body.
 func TestTakesNothingForAnAnswerThatIsNone(t *testing.T) {
-	answer := func(body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
-	}
-	const gap, id = `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}}`, `{"jsonrpc":"2.0","id":1,"result":"0x14a34"}`
-	type answered struct {
-		name    string
-		handler http.HandlerFunc
-	}
-	rows := []answered{
-		{"another hash than the bytes have", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":"0x` + strings.Repeat("ab", 32) + `"}]`)},
-		{"a hash of null", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"result":null}]`)},
-		{"no answer to this call", answer(`[` + id + `]`)},
-		{"a refusal by a node whose chain id is not known", answer(`[` + gap + `]`)},
-		{"a refusal by a node that refuses to name its chain",
-			answer(`[` + gap + `,{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"slow down"}}]`)},
-		{"a refusal by a node of another chain", answer(`[` + gap + `,{"jsonrpc":"2.0","id":1,"result":"0x1"}]`)},
-		{"one error for the whole batch", answer(`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"nonce too low"}}`)},
-		{"an empty body", answer(``)},
-		{"an empty batch", answer(`[]`)},
-		{"a page", answer(`<html>nonce too low</html>`)},
-		{"half an answer", answer(`[` + id + `,{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}`)},
-		{"a hang-up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-	}
-	for _, status := range []int{301, 307, 308, 400, 401, 403, 404, 408, 413, 425, 429, 500, 502, 503, 504, 520} {
-		rows = append(rows, answered{fmt.Sprint("HTTP ", status), func(w http.ResponseWriter, r *http.Request) {
+	words := map[string]string{"id": `{"jsonrpc":"2.0","id":1,"result":"0x14a34"}`,
+		"gap":     `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"nonce too low"}}`,
+		"refusal": `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"intrinsic gas too low"}}`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		status := must.Get(strconv.Atoi(c.In[0]))(t)
+		url := handle(t, func(w http.ResponseWriter, r *http.Request) {
+			if status == 0 {
+				panic(http.ErrAbortHandler)
+			}
 			if r.URL.Path == "/elsewhere" {
-				t.Errorf("HTTP %d: the redirect was followed", status)
+				t.Error("the redirect was followed")
 			}
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"intrinsic gas too low"}}`)
-		}})
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			if reply := open(t, handle(t, row.handler)).Send(t.Context(), signed); reply.Class != chain.Ambiguous || reply.Detail == "" {
-				t.Errorf("reply %+v, want ambiguous and why", reply)
-			}
+			_, _ = io.WriteString(w, c.Want)
 		})
-	}
+		if reply := open(t, url).Send(t.Context(), signed); reply.Class != chain.Ambiguous || reply.Detail == "" {
+			t.Errorf("reply %+v, want ambiguous and why", reply)
+		}
+	})
 }
 
 //go:embed testdata/replies.tsv
@@ -373,15 +331,8 @@ func TestOneCallProbes(t *testing.T) {
 // TestARateIsNoSize: a refusal of a whole batch for the rate of calls does not make the batches smaller, in whatever
 // form it comes. One that does not say so makes them smaller for a while.
 func TestARateIsNoSize(t *testing.T) {
-	for text, want := range map[string]int{
-		`{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"rate limit exceeded"}}`:                100,
-		`{"id":null,"error":{"code":429,"message":"no"}}`:                                                    100,
-		`{"error":"Too Many Requests"}`:                                                                      100,
-		`{"error":{"code":-32007,"message":"30/second request limit reached - reduce calls per second"}}`:    100,
-		`{"error":{"code":-32005,"message":"You've exceeded the RPS limit available on the current plan."}}`: 100,
-		`400 {"message":"rate limit exceeded"}`:                                                              100,
-		`{"error":{"code":-32603,"message":"Internal error"}}`:                                               50,
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		want, status := must.Get(strconv.Atoi(c.Want))(t), must.Get(strconv.Atoi(c.In[0]))(t)
 		now, refused := time.Now(), false
 		s := mined(t)
 		s.refuse = func(w http.ResponseWriter, calls []request) bool {
@@ -389,11 +340,8 @@ func TestARateIsNoSize(t *testing.T) {
 				return false
 			}
 			refused = true
-			if page, ok := strings.CutPrefix(text, "400 "); ok {
-				http.Error(w, page, http.StatusBadRequest)
-			} else {
-				_, _ = io.WriteString(w, text)
-			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, c.In[1])
 			return true
 		}
 		node := must.Get(ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
@@ -406,7 +354,7 @@ func TestARateIsNoSize(t *testing.T) {
 		now = now.Add(time.Hour)
 		must.Get(node.Receipts(t.Context(), hashes(99)))(t)
 		if size != want || node.BatchSize() != 100 {
-			t.Errorf("%s: batches of %d, an hour later of %d, want %d and 100", text, size, node.BatchSize(), want)
+			t.Errorf("batches of %d, an hour later of %d, want %d and 100", size, node.BatchSize(), want)
 		}
-	}
+	})
 }

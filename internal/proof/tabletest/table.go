@@ -22,9 +22,17 @@ type Case struct {
 	Want string
 }
 
-// Run runs f as a subtest of t for each case in testdata/NAME.txt, where NAME is
-// t's name. It ends t if the file has no case, or two cases of one name.
+// Run runs f as a subtest of t for each case that Read returns.
 func Run(t *testing.T, words map[string]string, f func(*testing.T, Case)) {
+	t.Helper()
+	for _, c := range Read(t, words) {
+		t.Run(c.Name, func(t *testing.T) { f(t, c) })
+	}
+}
+
+// Read returns the cases in testdata/NAME.txt, where NAME is t's name. It ends t if
+// the file has no case, or two cases of one name.
+func Read(t *testing.T, words map[string]string) (all []Case) {
 	t.Helper()
 	file := "testdata/" + t.Name() + ".txt"
 	text := must.Get(os.ReadFile(file))(t)
@@ -43,11 +51,12 @@ func Run(t *testing.T, words map[string]string, f func(*testing.T, Case)) {
 			columns[i] = expand(t, columns[i], words)
 		}
 		c.In, c.Want = columns[1:len(columns)-1], columns[len(columns)-1]
-		t.Run(c.Name, func(t *testing.T) { f(t, c) })
+		all = append(all, c)
 	}
-	if len(seen) == 0 {
+	if len(all) == 0 {
 		t.Fatalf("%s has no case", file)
 	}
+	return all
 }
 
 var braced = regexp.MustCompile(`{{(.+?)(?:\*(\d+))?}}`)

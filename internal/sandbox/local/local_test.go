@@ -160,22 +160,11 @@ func TestFlagsThatContradict(t *testing.T) {
 func TestTakenPorts(t *testing.T) {
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
-	at := taken.Addr().String()
-	const free = "; stop the other remit, or use a free port with "
-	const withMake = "; with make, add ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'"
-	for want, flags := range map[string][]string{
-		at + ": bind: address already in use" + free + "--listen 127.0.0.1:0" + withMake: {"--listen", at},
-		free + "--chain-listen 127.0.0.1:0" + withMake:                                   {"--listen", "127.0.0.1:0", "--chain-listen", at},
-		"address 80: missing port in address; use an address such as 127.0.0.1:8080":     {"--listen", "80"},
-		"chain: listen tcp: address 80: missing port in address; use an address such as 127.0.0.1:8080": {
-			"--listen", "127.0.0.1:0", "--chain-listen", "80"},
-		"nothing listens at --dynamodb http://127.0.0.1:1; make dynamodb starts DynamoDB Local on port 8000": {
-			"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--dynamodb", "http://127.0.0.1:1"},
-	} {
-		if err := start(t, 5*time.Second, flags...); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%v: %v", flags, err)
+	tabletest.Run(t, map[string]string{"taken": taken.Addr().String()}, func(t *testing.T, c tabletest.Case) {
+		if err := start(t, 5*time.Second, strings.Fields(c.In[0])...); err == nil || !strings.HasSuffix(err.Error(), c.Want) {
+			t.Error(err)
 		}
-	}
+	})
 }
 
 // TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is answered 404 without a code, or 405 where
