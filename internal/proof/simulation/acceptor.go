@@ -43,7 +43,7 @@ type effectDone struct {
 }
 
 func (e effectDone) String() string {
-	return fmt.Sprintf("%s: %s of %s: %s", e.actor, e.step, cmp.Or(e.payment, "a no-op"), e.outcome)
+	return fmt.Sprintf("%s: %s of %s: %s", e.actor, e.step, cmp.Or(e.payment, "no payment"), e.outcome)
 }
 
 // A spot is a nonce of a wallet.
@@ -553,13 +553,13 @@ func (a *acceptor) publish(ctx context.Context, event string) {
 func (a *acceptor) send(ctx context.Context, tx fakechain.Tx, hash chain.Hash) {
 	at := spot{wallet.ID{ChainID: tx.ChainID, Address: tx.From}, tx.Nonce}
 	step := model.Step{Op: model.Send, Wallet: number(a.wallets, at.id), Nonce: uint16(at.nonce)}
-	n := model.Nonce{}
+	n, e := model.Nonce{}, effectDone{actor: scheduler.ActorOf(ctx), outcome: done}
 	for _, s := range a.signed[at] {
 		if s.hash == hash {
-			step.Bytes, n.Out = s.bytes, s.bytes
+			step.Bytes, n.Out, e.payment = s.bytes, s.bytes, s.payment.ID
 		}
 	}
-	e := effectDone{scheduler.ActorOf(ctx), "", step, done}
+	e.step = step
 	place := model.Place{Payment: &model.Payment{}, Nonce: &n, Holder: &model.Reservation{}}
 	if refused := (model.World{}).Do(place, step); refused != model.None {
 		a.refuse(e, "%s", refused)

@@ -146,8 +146,6 @@ type Cluster struct {
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
 	reports []settlement.Report
-	last    recovery.Report // of the recovery that ended last
-	lastErr error           // of the same
 }
 
 // NewCluster returns a Cluster at rest. Close it.
@@ -740,7 +738,6 @@ func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.last, c.lastErr = done, err
 		if err == nil && c.losses == losses && !all[0].DryRun {
 			c.recovers = false
 		}

@@ -258,30 +258,8 @@ func (s *Scenario) Recover(changes ...func(*recovery.Recovery)) bool {
 	for end := time.Now().Add(time.Hour); time.Now().Before(end) && s.scheduler.Busy("recover") > 0; synctest.Wait() {
 		s.step(s, s.due)
 	}
-	return s.Recovered()
+	return !s.lost()
 }
-
-// Through returns a change of a recovery, which sees each node as view shows it.
-func Through(view func(chain.Node) chain.Node) func(*recovery.Recovery) {
-	return func(r *recovery.Recovery) {
-		nodes, _ := r.Nodes.Nodes(context.Background()) // those of a Cluster never fail
-		nodes = slices.Clone(nodes)
-		for i, n := range nodes {
-			nodes[i] = view(n)
-		}
-		r.Nodes = nodes
-	}
-}
-
-// LastRecovery returns the report and the error of the recovery that ended last.
-func (s *Scenario) LastRecovery() (recovery.Report, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last, s.lastErr
-}
-
-// Recovered reports whether the tables were recovered since they were last lost.
-func (s *Scenario) Recovered() bool { return !s.lost() }
 
 // inService is where the key of a wallet lies that signs over the network.
 const inService wallet.KeyRef = "key service"

@@ -1,16 +1,13 @@
 package simulation_test
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
-	"github.com/remit-payouts/remit/internal/payments/recovery"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
@@ -186,32 +183,6 @@ func TestTestnetReset(t *testing.T) {
 	}
 }
 
-// An RPC serves a fork. Payments are refused at once where more than half of the nodes do,
-// and the word of one of several neither stops nor fools anybody.
-func TestRPCFork(t *testing.T) {
-	for name, test := range map[string]struct {
-		nodes, forked int
-		refused       bool
-	}{
-		"one of one": {1, 1, true}, "one of two": {2, 1, false}, "two of two": {2, 2, true},
-		"one of three": {3, 1, false}, "two of three": {3, 2, true},
-	} {
-		perform(t, name, simulation.Setup{Nodes: test.nodes}, func(s *simulation.Scenario) {
-			s.Pay("client", order(0))
-			s.After(5*time.Minute, order(0), payment.Confirmed)
-			s.Chain.Elsewhere(1, 100, s.Chain.Nodes[:test.forked]...)
-			s.Elapse(time.Minute + time.Second)
-			s.Is("refused", s.Ask("client", order(1)).Refused(), test.refused)
-			s.Elapse(5 * time.Minute)
-			s.Is("paused", s.Record(0).RolledBack(), test.refused)
-			s.Chain.Return()
-			s.Elapse(2 * time.Minute)
-			s.Pay("again", order(1))
-			s.After(5*time.Minute, order(1), payment.Confirmed)
-		})
-	}
-}
-
 // One of two nodes is down and the other serves a reset testnet. The quorum answering refuses payments, and resumes
 // once the node that answers has the chain again. The quorum strict takes one node's word for neither, and rings.
 func TestResetBehindASilentNode(t *testing.T) {
@@ -333,39 +304,6 @@ func TestSweepLeavesItsGas(t *testing.T) {
 			}
 			s.Is("at most two fees are left", s.Record(0).Balance.Less(unit(2*mostGas)), true)
 			s.Is("and not nothing", s.Record(0).Balance.IsZero(), false)
-		})
-	}
-}
-
-type penniless struct{ chain.Node }
-
-func (n penniless) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
-	account, err := n.Node.Account(ctx, wallet, contract, head)
-	account.Balance = token.Amount{}
-	return account, err
-}
-
-// A wallet's coins are short of its pending payment. Recovery asks for them where they are gas too, which its no-ops
-// take from them, and for nothing where there is ether to use up the nonce.
-func TestRecoveryAsksForGas(t *testing.T) {
-	for name, rule := range map[string]fakechain.Rule{"ether": {}, "token": tokenGas["to the wei"]} {
-		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
-			s.Halted = true
-			s.Pay("pending", order(0))
-			s.Lose(s.Store.Image())
-			s.Halted = false
-			asked := false
-			s.Is("recovered", s.Recover(simulation.Through(func(n chain.Node) chain.Node { return penniless{n} }), func(r *recovery.Recovery) {
-				r.Say = func(format string, args ...any) {
-					asked = asked || strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for USDC: send 0.001")
-					s.Is("asked for ether", strings.HasPrefix(fmt.Sprintf(format, args...), "waiting for ether"), false)
-					txs, _, _ := s.Store.PendingTxs(t.Context(), s.Record(0).ID, 0)
-					for _, tx := range txs {
-						s.Is("takes ether", !tx.Gas.IsZero(), name == "ether")
-					}
-				}
-			}), true)
-			s.Is("asked for the token", asked, name == "token")
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -80,35 +79,6 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 // sale raised Ethereum's base fee far beyond that in minutes.
 var quiet, spike = unit(100), unit(800)
 
-// bill is one bill under a key of an agent's own.
-func bill(key string) oracle.Order {
-	o := order(0)
-	o.Key, o.Guard = key, 24*time.Hour
-	return o
-}
-
-// The tables are restored to a copy in which a payment is begun that the chain has: no agent takes its place, neither
-// before nor while the tables are recovered.
-func TestGuardOfARestoredPayment(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Begin("slow", 0, bill("a"), "Reserve", scheduler.Freeze)
-		image := s.Store.Image()
-		s.Thaw()
-		s.After(2*time.Minute, bill("a"), payment.Confirmed)
-		s.Forget(image) // no wallet is paused
-		s.Is("before", s.Ask("before", bill("b")).Err != nil, true)
-		s.StartRecovery()
-		s.StartRival("client", bill("b"), 40, false)
-		s.Elapse(10 * time.Minute)
-		s.Is("recovered", s.Recovered(), true)
-		s.Is("the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
-		guard, err := s.Store.Guard(context.Background(), bill("a").Request().GuardID(84532, s.Chain.Token))
-		if err != nil || len(guard.Payments) != 1 || guard.Payments[0] != bill("a").ID() {
-			s.T.Errorf("the guard is %+v, %v", guard, err)
-		}
-	})
-}
-
 // sweep is the transfer of all tokens, or all ether, of the first wallet to an operator's funding wallet.
 func sweep(key string, ether bool) oracle.Order {
 	return oracle.Order{Key: key, From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: ether}
@@ -135,78 +105,6 @@ func TestTransferOfEther(t *testing.T) {
 		s.After(5*time.Minute, moved, payment.Failed)
 		s.Is("why", codeOf(s.Payment(moved)), payment.TransferMissing)
 		s.Is("ether arrived", s.Chain.Account(moved.To, 0).Gas, unit(0))
-	})
-}
-
-// The slower of two requests under one key reserves a nonce of its own after the faster one has released. It gives the
-// nonce back, or, when another payment has reserved the next one since, has it used up at once: no other payment waits.
-func TestSlowerOfTwoRequests(t *testing.T) {
-	for name, test := range map[string]struct {
-		asleep string // the loser's effect during which the other payment is made
-		next   uint64 // nonces used in the end
-	}{
-		"its nonce is the last":    {"Hint", 2},
-		"its nonce has a follower": {"Commit", 3},
-	} {
-		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
-			loser := s.Begin("loser", 1, order(0), "Reserve", scheduler.Freeze)
-			s.Pay("winner", order(0))
-			s.On("loser", test.asleep, 1, scheduler.Freeze)
-			s.Thaw()
-			s.Elapse(time.Second)
-			s.Pay("other", order(1))
-			began := time.Now()
-			s.Thaw()
-			s.Is("the loser's answer", s.Await(loser).Payment.TxHash, s.Payment(order(0)).TxHash)
-			s.After(time.Until(began.Add(4*12*time.Second)), order(1), payment.Confirmed) // at the fourth block
-			s.Is("nonces used", s.Record(0).NextNonce, test.next)
-		})
-	}
-}
-
-// A request is given up while its reservation is still under way, and the wallet is full: its payment is discarded.
-// The next request under the key stores the payment again and has no time left for it. Both are told that nothing was
-// started, and so it stays when the reservation arrives.
-func TestReservationArrivesAfterTheAnswer(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Window: 1}, func(s *simulation.Scenario) {
-		s.Pay("other", order(1))
-		early := s.Begin("early", 0, order(0), "Reserve", scheduler.ApplyLate)
-		s.Is("the early one is refused", s.Await(early).Refused(), true)
-		slow := s.Begin("slow", 0, order(0), "Create", scheduler.Freeze)
-		s.Elapse(25 * time.Second)
-		s.Thaw()
-		s.Is("the slow one is refused", s.Await(slow).Refused(), true)
-		s.IsState(order(0), "")
-		s.Elapse(20 * time.Minute)
-		s.Is("nonces used", s.Record(0).NextNonce, uint64(2))
-	})
-}
-
-// An agent has died between creating and reserving: the other one pays the same bill within a minute.
-func TestGuardOfADeadAgent(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Begin("dead", 0, bill("b"), "Reserve", scheduler.KillBefore)
-		s.StartRival("client", bill("a"), 9, false)
-		s.Elapse(time.Minute)
-		s.Is("within a minute the recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(1000))
-	})
-}
-
-// The bump is stored and on its way, and the original is mined: receipts are asked for all attempts.
-func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.Halted = true
-		s.Chain.BaseFee = spike
-		s.On("run", "Send", 0, scheduler.FailBefore)
-		s.Elapse(3 * time.Minute)
-		s.Chain.BaseFee, s.Halted = quiet, false
-		p := s.Payment(order(0))
-		s.Is("bumped", len(p.Attempts) > 1, true)
-		s.Elapse(3 * time.Minute)
-		got := s.Payment(order(0))
-		s.Is("state", got.State, payment.Confirmed)
-		s.Is("mined", got.Onchain, p.Attempts[0].Hash)
 	})
 }
 

@@ -68,7 +68,7 @@ func explain(t *testing.T, s uint64, violations []string) {
 func TestSeeds(t *testing.T) {
 	if *seed != 0 {
 		violations, trace := traced(t, *seed, simulation.Reduction{})
-		t.Log("\n" + strings.Join(trace, "\n"))
+		t.Log("\n" + strings.Join(slices.Concat(violations, trace), "\n"))
 		if len(violations) > 0 {
 			explain(t, *seed, violations)
 		}
