@@ -292,6 +292,10 @@ func proposes(t *testing.T, l language, url, key, second, to string, paid func(a
 		}
 		made := kind != 0 && cancelled.Error == map[bool]string{false: "", true: "Refused proposal_released"}[kind == 2]
 		late := known(func() end { return pay(120) })
+		for n := 0; made && late.Error == "Refused proposal_open" && n < 120; n++ { // until it is released
+			time.Sleep(time.Second)
+			late = known(func() end { return pay(120) })
+		}
 		if made {
 			paid(amount, asset)
 		}
