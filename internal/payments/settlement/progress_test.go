@@ -211,8 +211,7 @@ func TestMinedForNobody(t *testing.T) {
 	}
 }
 
-// TestMinedBehindTheReads: a nonce is mined whose payment a handler commits between the pass's reads and the nodes', or
-// whose item cannot be read. It is not stored as mined, or its event would never be published.
+// TestMinedBehindTheReads: a mined nonce whose payment the pass could not know yet, or read, is not stored as mined.
 func TestMinedBehindTheReads(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(*world)

@@ -60,8 +60,7 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
-// TestNodesCountDifferently: one of two nodes has the payment mined, and as much received. The other's balance is less
-// the payment, which it still has pending.
+// TestNodesCountDifferently: of two nodes one has the payment mined; of the other's balance it is still to be paid.
 func TestNodesCountDifferently(t *testing.T) {
 	w := newWorld(t, script{})
 	p := w.unreleased(w.reserve("a", minute), minute)
