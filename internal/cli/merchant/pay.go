@@ -108,8 +108,8 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	open, is := errors.AsType[*remit.Refused](err)
 	is = is && open.Code == "proposal_open"
 	if is || err == nil && p.of(func(r *payRow) bool { return r.status == "" }).rows > 0 {
-		var held *remit.Proposal
-		if held, err = p.proposed(ctx, p.batchKey(0)); held != nil {
+		held, unread := p.proposed(ctx, p.batchKey(0))
+		if err = errors.Join(err, unread); held != nil {
 			err = fmt.Errorf("this run is proposed (%s is %s); add --propose; another --run pays every row again",
 				held.ID, held.Status)
 		}
