@@ -101,7 +101,8 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		return explained(p.propose(ctx), p.api)
 	}
 	if info, err := os.Stat(p.results()); err == nil && info.Mode().IsRegular() && p.earlier() == nil {
-		return fmt.Errorf("reading %s: it was not written by this command, or was changed; restore it: without it, changed rows are paid again", p.results())
+		return fmt.Errorf("reading %s: it was not written by this command, or was changed; restore it: "+
+			"without it, changed rows are paid again", p.results())
 	}
 	p.goesOn, p.open = p.unfinished()
 	err := p.look(ctx, false)
@@ -118,7 +119,8 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("nothing was paid: %w", err)
 	}
 	if p.begins != "" && (p.first == "" || !strings.Contains(p.begins, p.first)) {
-		return fmt.Errorf("nothing was paid: %s is of another stack or merchant, or tables were lost; without it all rows are paid again", p.results())
+		return fmt.Errorf("nothing was paid: %s is of another stack or merchant, or tables were lost; "+
+			"without it all rows are paid again", p.results())
 	}
 	warnings := p.resembling(ctx)
 	p.lacking = p.paidElse()

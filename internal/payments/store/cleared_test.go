@@ -84,7 +84,8 @@ func TestRailWithoutUsableSettings(t *testing.T) {
 		{Coin: token.Coin{ChainID: 2}, Token: coin, Unusable: settings.ErrDamaged}}}
 	assets, second := rules.Assets(), rules.Rails[1].Terms()
 	if len(assets) != 2 || assets[0].Network != "n" || assets[1].ChainID != 2 || assets[1].Network != "" ||
-		rules.Rails[0].Terms() != good.Rail || second.ChainID != 2 || second.Token != coin || second.Confirmation != "finalized" || second.Quorum != "strict" {
+		rules.Rails[0].Terms() != good.Rail || second.ChainID != 2 || second.Token != coin ||
+		second.Confirmation != "finalized" || second.Quorum != "strict" {
 		t.Errorf("%+v, %+v", assets, second)
 	}
 }
