@@ -252,7 +252,7 @@ func each(n int, do func(i int)) {
 func settles(t *testing.T, l language, url, key, to string) {
 	ask, _ := drives(t, l, url, key)
 	each(holds(), func(i int) {
-		options := map[string]any{"timeout": 200, "settle": true, "asset": map[bool]string{true: eurc}[l.name == "python"]}
+		options := map[string]any{"timeout": 200, "settle": true, "asset": map[bool]*string{true: &eurc}[l.name == "python"]}
 		e := known(func() end { return ask("pay", options, held(l, i), to, fmt.Sprint(3_000_000+i+i%2*10_000_000)) })
 		if e.Error != "Refused insufficient_funds settled" {
 			t.Errorf("%s: an intent that is held ended with %q %s", l.name, e.Error, e.Message)
@@ -268,16 +268,13 @@ func proposed(l language, i int) string { return fmt.Sprint("proposed-", l.name,
 // proposes is two clients of a merchant: one proposes, and asks for the payment while the proposal is open and again at
 // its end; the other one approves it, cancels it, or does one behind the other. It reports the amounts that must be
 // paid, once: of those that were approved, unless a cancel was answered.
-func proposes(t *testing.T, l language, url, key, second, to string, paid func(amount, asset string)) {
+func proposes(t *testing.T, l language, url, key, second, to string, paid func(amount string, asset *string)) {
 	first, _ := drives(t, l, url, key)
 	other, _ := drives(t, l, url, second)
 	until := func(call string, id any) end { return known(func() end { return other(call, map[string]any{}, id) }) }
 	each(proposals(), func(i int) {
 		intent, amount, asset := proposed(l, i), fmt.Sprint(5_000_000+i), assetOf(i)
-		asked, kind := map[string]any{"to": to, "amount": amount}, i/3%3
-		if asset != "" {
-			asked["asset"] = asset
-		}
+		asked, kind := map[string]any{"to": to, "amount": amount, "asset": asset}, i/3%3
 		pay := func(timeout int) end {
 			return first("pay", map[string]any{"timeout": timeout, "asset": asset}, intent, to, amount)
 		}
@@ -352,7 +349,7 @@ func payments(i int, to string) []map[string]string {
 // eurc is the asset of each third intent; the others name none.
 var eurc string
 
-func assetOf(i int) string { return map[bool]string{true: eurc}[i%3 == 2] }
+func assetOf(i int) *string { return map[bool]*string{true: &eurc}[i%3 == 2] }
 
 // TestConformance: through lost and late answers, cut connections, 5xx, 429, and killed servers and clients, every
 // intent of every language is paid once, on the chain of its asset, as is each bill of two agents. None is paid that was
@@ -399,10 +396,10 @@ func TestConformance(t *testing.T) {
 		key, own := localtest.Join(t, merchant, l.name).Key, rand.New(rand.NewPCG(*seed, uint64(2+i)))
 		approves := remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}
 		second, to := must.Get(merchant.CreateKey(t.Context(), approves))(t).APIKey, fmt.Sprintf("0x%040x", 0x5d0000+i)
-		paid := func(amount, asset string) {
+		paid := func(amount string, asset *string) {
 			mu.Lock()
 			defer mu.Unlock()
-			want[to+" "+amount+map[bool]string{true: " USDC", false: " EURC"}[asset == ""]] = 1
+			want[to+" "+amount+map[bool]string{true: " USDC", false: " EURC"}[asset == nil]] = 1
 		}
 		clients.Go(func() { pays(t, l, front.URL, key, to, own) })
 		clients.Go(func() { settles(t, l, front.URL, key, to) })

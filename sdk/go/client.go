@@ -31,8 +31,7 @@ import (
 // lifetime is longer than the API works on a request: after it, an unanswered request commits nothing more.
 const lifetime = 35 * time.Second
 
-// A POST of a payment carries a Remit-Not-After so many seconds ahead. It begins nothing once an answer's Date is
-// later than that and the grace.
+// A POST of a payment begins nothing once an answer's Date is beyond its Remit-Not-After (ahead) and the grace.
 const ahead, grace = 30, 40
 
 var urls = regexp.MustCompile(`^(https://([\w.-]+|\[[\da-fA-F:.]+\])|http://(localhost|127(\.\d{1,3}){3}|\[::1\]))` +
@@ -82,7 +81,7 @@ func (c *Client) Call(ctx context.Context, method, path, body string, header ...
 	return a, err
 }
 
-// A Refused reports a refused request, which started nothing.
+// A Refused reports a refused request, which started nothing. After proposal_open, the open proposal may still pay.
 type Refused struct {
 	Answer
 	Code   string // stable; of a 422, the type of its first problem; "" of a 401
@@ -247,9 +246,17 @@ func pages[T any](ctx context.Context, c *Client, path string, filters url.Value
 // two intents that look the same are two payments.
 func Key(intent string) (string, error) {
 	if intent == "" || !utf8.ValidString(intent) || !norm.NFC.IsNormalString(intent) || strings.TrimFunc(intent, unicode.IsSpace) != intent {
-		return "", fmt.Errorf("%.100q is no intent: name what is paid, in UTF-8 (NFC), without blanks around it", intent)
+		return "", fmt.Errorf("%.100q is no intent: name what is paid in UTF-8 (NFC), without blanks around it", intent)
 	}
 	return fmt.Sprintf("sdk1-%x", sha256.Sum256([]byte("remit intent\x00"+intent))), nil
+}
+
+// keyOf is Key, and refuses an asset that is named by an empty text, such as an unset variable.
+func keyOf(intent string, asset *AssetInput) (string, error) {
+	if asset != nil && *asset == "" {
+		return "", errors.New("the asset is empty: name one of Assets, or nil for the default")
+	}
+	return Key(intent)
 }
 
 // An IntentReused reports an intent of another payment, which may be made, or of an ended proposal. It pays nothing.
@@ -271,7 +278,7 @@ type Option int
 const Settle Option = 1
 
 // Pay pays once for an intent (such as an order), and retries until the deadline of ctx or for two minutes. A *Refused
-// started nothing. After an *OutcomeUnknown call again with the same intent. Unnamed errors sent nothing.
+// started nothing; an open proposal may still pay. After an *OutcomeUnknown repeat it. Unnamed errors sent nothing.
 func (c *Client) Pay(ctx context.Context, intent string, order Order, options ...Option) (Payment, error) {
 	entry := Entry{To: order.To, Amount: order.Amount, Reference: order.Reference}
 	return c.pay(ctx, intent, order, Batch{order.Asset, order.Metadata, []Entry{entry}, order.Reference}, options)
@@ -285,7 +292,7 @@ func (c *Client) PayMany(ctx context.Context, intent string, batch Batch, option
 // Propose proposes the payment of an intent, for another key to approve or for a later time, and repeats that as Pay
 // does. Pay and Propose share their intents: one of them pays. A *Refused concerns the requests of this call alone.
 func (c *Client) Propose(ctx context.Context, intent string, asked CreateProposalRequest) (Proposal, error) {
-	key, err := Key(intent)
+	key, err := keyOf(intent, asked.Asset)
 	for _, e := range append(slices.Clip(asked.Payments), ProposedEntry{Amount: cmp.Or(asked.Amount, "0")}) {
 		err = errors.Join(err, checked(e.Amount))
 	}
@@ -318,7 +325,7 @@ func (k *call) post(key string, asked any, once bool) (Payment, error) {
 }
 
 func (c *Client) pay(ctx context.Context, intent string, body any, asked Batch, options []Option) (Payment, error) {
-	key, err := Key(intent)
+	key, err := keyOf(intent, asked.Asset)
 	for _, o := range asked.Payments {
 		err = errors.Join(err, checked(o.Amount))
 	}
@@ -469,7 +476,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 		other.Stored = &found.Data[0]
 	}
 	if p := other.Stored; p != nil && same(other.Asked, *p) {
-		if other.Asked.Asset != "" {
+		if other.Asked.Asset != nil {
 			return *p, nil
 		}
 		made, err := k.post(key, body, false) // of the default asset? The API knows
@@ -485,7 +492,7 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 // same reports whether a stored payment matches the request.
 func same(asked Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
-	return (asked.Asset == "" || strings.EqualFold(asked.Asset, p.Asset)) && asked.Reference == p.Reference &&
+	return (asked.Asset == nil || strings.EqualFold(*asked.Asset, p.Asset)) && asked.Reference == p.Reference &&
 		maps.Equal(asked.Metadata, p.Metadata) && slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
 		return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
 	})

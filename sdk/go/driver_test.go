@@ -54,7 +54,7 @@ type command struct {
 type options struct {
 	Timeout   *float64          `json:"timeout,omitempty"` // seconds
 	Settle    bool              `json:"settle,omitempty"`
-	Asset     string            `json:"asset,omitempty"`
+	Asset     *string           `json:"asset,omitempty"`
 	Differs   string            `json:"differentFrom,omitempty"`
 	Reference string            `json:"reference,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`

@@ -34,6 +34,9 @@ func read[T any](name string) (v T) {
 func TestCalls(t *testing.T) {
 	a, _ := opened("https://remit.test", "k", options{Fakes: []string{"send"}}, nil, nil)
 	for _, row := range read[[][3]json.RawMessage]("calls.json") {
+		if *driver == "" && strings.Contains(string(row[1]), "mistyped") {
+			continue // no such program compiles
+		}
 		c := command{Call: strings.Trim(string(row[0]), `"`)}
 		_ = json.Unmarshal(row[1], &c.Args)
 		got, want := a.call(c), strings.Trim(string(row[2]), `"`)
@@ -129,7 +132,7 @@ func (a *api) answer(r *http.Request) (*http.Response, error) {
 	body, _ := io.ReadAll(r.Body)
 	sent := string(body)
 	if r.Method == http.MethodPost && (strings.Contains(sent, `"payments":`) != strings.HasSuffix(r.URL.Path, "/send-payments") ||
-		!strings.Contains(sent, a.options.Asset) || !strings.Contains(sent, a.options.Differs)) {
+		a.options.Asset != nil && !strings.Contains(sent, *a.options.Asset) || !strings.Contains(sent, a.options.Differs)) {
 		return nil, errors.New("posted to " + r.URL.Path)
 	}
 	name := r.Method
@@ -309,7 +312,9 @@ func TestVerifyWebhook(t *testing.T) {
 }
 
 // TestAttempt: an attempt is one request, also after an answer that Pay would repeat.
-func TestAttempt(t *testing.T) {
+func TestAttempt(t *testing.T) { synctest.Test(t, attempt) }
+
+func attempt(t *testing.T) {
 	a, _ := opened("https://remit.test", "k", options{}, []string{"302 html"}, nil)
 	c := &remit.Client{URL: "https://remit.test", HTTP: &http.Client{Transport: a}}
 	key, _ := remit.Key("order-7")

@@ -768,7 +768,8 @@ type Balance struct {
 
 // Batch Asks for 1 to 100 payments at once: all are made, or none.
 type Batch struct {
-	Asset     string            `json:"asset,omitempty"`
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset     *AssetInput       `json:"asset,omitempty"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Payments  []Entry           `json:"payments"`
 	Reference string            `json:"reference,omitempty"`
@@ -808,7 +809,7 @@ type CreateProposalRequest struct {
 	Approval CreateProposalRequestApproval `json:"approval,omitempty"`
 
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
-	Asset AssetInput `json:"asset,omitempty"`
+	Asset *AssetInput `json:"asset,omitempty"`
 
 	// DifferentFrom As of POST /send-payment; it is compared at the release.
 	DifferentFrom string `json:"different_from,omitempty"`
@@ -1061,7 +1062,7 @@ type IssueAPIKeyRequest struct {
 	ApproveAbove AmountInput `json:"approve_above,omitempty"`
 
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
-	Asset AssetInput `json:"asset,omitempty"`
+	Asset *AssetInput `json:"asset,omitempty"`
 
 	// DailyAmount In a UTC day, payments that fail counted. Null is none.
 	DailyAmount AmountInput `json:"daily_amount,omitempty"`
@@ -1206,8 +1207,10 @@ type Order struct {
 	// Amount Above 0, in the token's smallest unit. A JSON number with an integral value: `1000000`, `1.0` and `1e6` pass;
 	// literals over 100 characters do not. Or a string of its digits, which is the same amount, for languages whose
 	// numbers are not exact. The service may have a minimum and a maximum of its own (400).
-	Amount        AmountInput       `json:"amount"`
-	Asset         string            `json:"asset,omitempty"`
+	Amount AmountInput `json:"amount"`
+
+	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
+	Asset         *AssetInput       `json:"asset,omitempty"`
 	DifferentFrom string            `json:"different_from,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	Reference     string            `json:"reference,omitempty"`
@@ -1671,7 +1674,7 @@ type SendPaymentRequest struct {
 	Amount AmountInput `json:"amount"`
 
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
-	Asset AssetInput `json:"asset,omitempty"`
+	Asset *AssetInput `json:"asset,omitempty"`
 
 	// DifferentFrom Under a key with `repeat_guard_seconds`: the `tx_hash` of the newest payment of the same amount to the same recipient, if you
 	// want a second one. It is no part of what the Idempotency-Key stands for.
@@ -1693,7 +1696,7 @@ type SendPaymentRequest struct {
 // SendPaymentsRequest 1 to 100 payments, each with a recipient under either name and an amount, in all at most 2^256-1.
 type SendPaymentsRequest struct {
 	// Asset One of GET /assets; the default if it is absent. A batch has one asset.
-	Asset AssetInput `json:"asset,omitempty"`
+	Asset *AssetInput `json:"asset,omitempty"`
 
 	// Metadata Up to 20 pairs of your own.
 	Metadata map[string]string `json:"metadata,omitempty"`

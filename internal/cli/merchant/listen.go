@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	remit "github.com/remit-payouts/remit/sdk/go"
@@ -38,10 +37,8 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("--forward %s: use a URL such as http://localhost:3000/hook", c.To)
 	}
 	listener, err := net.Listen("tcp", c.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is taken; choose another address with --listen", c.Listen)
-	} else if err != nil {
-		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w; choose another address with --listen", c.Listen, err)
 	}
 	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
@@ -91,8 +88,6 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 			"  curl -s %s/send-payment -H 'x-api-key: %s' \\\n"+
 			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
 			api.URL, api.Key, strings.Repeat("2", 40))
-	} else {
-		fmt.Fprintf(r.out, "Events of the merchant of your key %.23s… at %s\n", c.Key, api.URL)
 	}
 	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})
 	if err != nil {

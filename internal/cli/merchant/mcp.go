@@ -37,18 +37,13 @@ Every payment has an intent: what is paid, as the user's records name it (order 
 After an error, a timeout or a restart, call pay again with the SAME intent: it pays once.
 Never make an intent from chance or the time, and never change its spelling: another intent is another payment.`
 
-// Validate checks the URL before an agent waits for its first answer.
-func (c *MCP) Validate() error {
-	if !usable(c.URL) {
-		return fmt.Errorf("--url %s: the URL is unusable: give https://, or http:// to this machine, and a host", c.URL)
-	}
-	return nil
-}
-
 // Run serves the tools until standard input ends.
 func (c *MCP) Run(ctx context.Context) error {
 	if c.Key == "" {
 		return errors.New("there is no API key: make one with limits for the agent, and set REMIT_API_KEY")
+	}
+	if !usable(c.URL) { // before an agent waits for its first answer
+		return fmt.Errorf("--url %s: the URL is unusable: give https://, or http:// to this machine, and a host", c.URL)
 	}
 	a := &agent{api: &remit.Client{URL: c.URL, Key: c.Key}}
 	err := a.server(c.Version).Run(ctx, cmp.Or[mcp.Transport](c.Transport, &mcp.StdioTransport{}))
@@ -100,13 +95,13 @@ type payment struct {
 	Amount        string `json:"amount" jsonschema:"in whole tokens, such as 12.50"`
 	Asset         string `json:"asset,omitempty" jsonschema:"its name or symbol in limits; the default if absent"`
 	Reference     string `json:"reference,omitempty" jsonschema:"text to store with the payment"`
-	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment, if the user wants a second one"`
+	DifferentFrom string `json:"different_from,omitempty" jsonschema:"tx_hash of the similar payment, to pay again"`
 }
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	_, unit, err := assetsOf(ctx, a.api, in.Asset)
-	order := remit.Order{To: in.To, Asset: unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
+	order := remit.Order{To: in.To, Asset: &unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
 	}
@@ -168,7 +163,7 @@ func (a *agent) propose(ctx context.Context, intent string, o remit.Order) (any,
 		return answer(*p.Payment, "A person approved it, and it is paid once. "+meaning(*p.Payment))
 	}
 	next := "NOTHING is paid yet: another key has to approve it. Call pay with the same intent to see whether it was."
-	if over(p) {
+	if over(string(p.Status)) {
 		next = "It was not approved, and will never be paid. Ask the user; a new attempt needs another intent."
 	}
 	return map[string]any{"proposal": p.ID, "status": p.Status, "last_refusal": p.LastRefusal, "next": next}, nil

@@ -20,7 +20,6 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
-	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
@@ -86,7 +85,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code, text, _ := strings.Cut(d.posts[min(len(d.posted), len(d.posts)-1)], " ")
 		status, _ = strconv.Atoi(code)
 		body = text
-		d.posted = append(d.posted, r.Header.Get("Idempotency-Key")+asked.DifferentFrom+asked.Asset)
+		d.posted = append(d.posted, r.Header.Get("Idempotency-Key")+asked.DifferentFrom+*asked.Asset)
 	}
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
@@ -143,7 +142,7 @@ func TestAgentFind(t *testing.T) {
 // TestTwoAgents: of 20 bills that two agents pay at once under names of their own, each is paid once.
 func TestTwoAgents(t *testing.T) {
 	const bills = 20
-	api, _ := localtest.Stack(t)
+	api := stack(t)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{RepeatGuardSeconds: new(int32(86_400)),
 		Scopes: []remit.Scope{remit.ScopePaymentsWrite, remit.ScopePaymentsRead}}))(t)
 	var group sync.WaitGroup

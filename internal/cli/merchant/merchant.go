@@ -24,9 +24,7 @@ func connect(url, key string) *remit.Client {
 // assetsOf returns the assets of the stack, and that of a name; see assetOf.
 func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
 	all, err := c.Assets(ctx)
-	if refusal, is := errors.AsType[*remit.Refused](err); is && shut(refusal) {
-		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets: %w", err)
-	} else if err != nil {
+	if err != nil {
 		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
 	}
 	one, err := assetOf(all, name)
@@ -58,12 +56,9 @@ func join(ctx context.Context, c *remit.Client, name string) error {
 	made, err := c.CreateMerchant(ctx, remit.CreateAPIKeyRequest{MerchantName: name})
 	c.Key = made.APIKey
 	if err != nil {
-		err = fmt.Errorf("creating a merchant: %w", err)
+		return fmt.Errorf("creating a merchant: %w; make a key with remit keys create and pass it with --key", err)
 	}
-	if p, ok := errors.AsType[*remit.Refused](err); ok && p.Status == http.StatusForbidden {
-		err = fmt.Errorf("%w; make a key with remit keys create and pass it with --key", err)
-	}
-	return err
+	return nil
 }
 
 // explained returns err, with the advice to start a stack if none listens, or to use another key.

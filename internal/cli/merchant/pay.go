@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,20 +21,20 @@ import (
 
 // Pay is `remit pay`.
 type Pay struct {
-	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset (its name in GET /assets, or a symbol that no other has)."`
-	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
-	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays all again."`
-	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name pays all again."`
-	Asset       string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
-	Batch       bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
-	Propose     bool          `help:"Propose the rows, for another key to approve. Nothing is paid now."`
-	NotBefore   time.Time     `placeholder:"TIME" help:"With --propose: when they are due, as 2026-01-30T09:00:00Z."`
-	DryRun      bool          `help:"Show the payments, and pay nothing."`
-	Yes         bool          `help:"Do not ask."`
-	Duplicates  bool          `help:"Pay rows that repeat an earlier row too, without asking."`
-	Concurrency int           `default:"16" help:"Requests at once."`
-	Wait        bool          `help:"Wait until every payment is final."`
-	Patience    time.Duration `default:"2m" help:"How long to retry a row without an answer."`
+	File       string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset (its name in GET /assets, or a symbol that no other has)."`
+	URL        string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key        string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays all again."`
+	Name       string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name is another payout."`
+	Asset      string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
+	Batch      bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
+	Propose    bool          `help:"Propose the rows, for another key to approve. Nothing is paid now."`
+	NotBefore  time.Time     `placeholder:"TIME" help:"With --propose: when they are due, as 2026-01-30T09:00:00Z."`
+	DryRun     bool          `help:"Show the payments, and pay nothing."`
+	Yes        bool          `help:"Do not ask."`
+	Duplicates bool          `help:"Pay rows that repeat an earlier row too, without asking."`
+	Again      bool          `help:"Pay rows that another run or program has paid too, without asking."`
+	Wait       bool          `help:"Wait until every payment is final."`
+	Patience   time.Duration `default:"2m" help:"How long to retry a row without an answer."`
 }
 
 // The statuses of a row in the file of results. A payment's own are beside them: pending, confirmed, failed.
@@ -54,20 +55,6 @@ func (e *Ended) Error() string { return e.text }
 // ExitCode is the exit status of the command.
 func (e *Ended) ExitCode() int { return e.status }
 
-// Validate checks the flags.
-func (c *Pay) Validate() error {
-	if c.Concurrency < 1 || c.Concurrency > 1000 {
-		return fmt.Errorf("--concurrency %d: use 1 to 1000", c.Concurrency)
-	}
-	if strings.TrimSpace(c.Name) != c.Name {
-		return fmt.Errorf("--run %q: leave out the blank", c.Name)
-	}
-	if c.Wait && c.Propose || !c.NotBefore.IsZero() && !c.Propose {
-		return errors.New("--wait does not go with --propose, and --not-before only with it")
-	}
-	return nil
-}
-
 // A payout is one run of `remit pay`.
 type payout struct {
 	*Pay
@@ -79,7 +66,7 @@ type payout struct {
 	number  int        // of the next numbered payment; see paybatch.go
 	first   string     // hash of the one with number 0; "" until it is found
 	begins  string     // its hashes by the file of results: of the payment, and on the chain
-	size    int        // rows of a batch
+	size    int        // rows of a batch; the API takes 100
 	failed  []string   // descriptions of payments that paid nobody
 	lacking [][]string // results of paid rows that the file lacks
 	goesOn  bool       // an earlier run did not see the end of every row
@@ -87,13 +74,12 @@ type payout struct {
 
 	mu      sync.Mutex // of the rows' outcomes, the next step and the terminal
 	written time.Time  // when the results were written last
-	shown   bool       // a line of progress is on the terminal
 }
 
 // Run reads the file, shows the payments, asks for consent, and pays. FILE.results.csv gets the outcome of each row.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	out = folding{out}
-	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
+	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: 100}
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
@@ -111,23 +97,18 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if is || err == nil && p.of(func(r *payRow) bool { return r.status == "" }).rows > 0 {
 		held, unread := p.proposed(ctx, p.batchKey(0))
 		if err = errors.Join(err, unread); held != nil {
-			err = fmt.Errorf("this run is proposed (%s is %s); add --propose; another --run pays every row again",
-				held.ID, held.Status)
+			err = fmt.Errorf("this run is proposed (%s is %s); add --propose", held.ID, held.Status)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("nothing was paid: %w", err)
 	}
 	if p.begins != "" && (p.first == "" || !strings.Contains(p.begins, p.first)) {
-		return fmt.Errorf("nothing was paid: %s is of another stack or merchant, or tables were lost; "+
-			"without it all rows are paid again", p.results())
+		return fmt.Errorf("nothing was paid: %s is of another stack or merchant, or tables were lost; use the --url "+
+			"and --key that paid it, or ask the operator; without the file all rows are paid again", p.results())
 	}
-	warnings := p.resembling(ctx)
 	p.lacking = p.paidElse()
-	for _, r := range p.rows {
-		r.before = r.status
-	}
-	if err := p.summary(ctx, out, warnings); err != nil || c.DryRun {
+	if err := p.summary(ctx, out); err != nil || c.DryRun {
 		return err
 	}
 	if err := p.write(0); err != nil { // before the first payment: the hashes must have a place
@@ -155,6 +136,12 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (p *payout) read(ctx context.Context) error {
+	if strings.TrimSpace(p.Name) != p.Name {
+		return fmt.Errorf("--run %q: leave out the blank", p.Name)
+	}
+	if p.Wait && p.Propose || !p.NotBefore.IsZero() && !p.Propose {
+		return errors.New("--wait does not go with --propose, and --not-before only with it")
+	}
 	file, err := os.ReadFile(p.File)
 	if err != nil {
 		return err
@@ -186,7 +173,7 @@ func (p *payout) each(ctx context.Context, title, status string, do func(context
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(p.Concurrency)
+	group.SetLimit(16)
 	for _, key := range order {
 		group.Go(func() error {
 			if ctx.Err() != nil {
@@ -206,23 +193,11 @@ func (p *payout) each(ctx context.Context, title, status string, do func(context
 	return group.Wait()
 }
 
-// progress replaces the line on the terminal, and ends it once all is done. The caller holds the lock.
+// progress shows a line on the terminal, which the next one replaces. The caller holds the lock.
 func (p *payout) progress(title string, done int) {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		fmt.Fprintf(os.Stderr, "\r%-40s", fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
-		p.shown = true
+		fmt.Fprintf(os.Stderr, "%-40s\r", fmt.Sprintf("%s: %d of %s", title, done, counted(len(p.rows), "row")))
 	}
-	if done == len(p.rows) {
-		p.leave()
-	}
-}
-
-// leave begins a new line on the terminal after a line of progress.
-func (p *payout) leave() {
-	if p.shown {
-		fmt.Fprintln(os.Stderr)
-	}
-	p.shown = false
 }
 
 // pay asks for a row's payment until the API reports its outcome.
@@ -313,8 +288,13 @@ func shut(refusal *remit.Refused) bool {
 		refusal.Status == http.StatusForbidden && refusal.Code != "approval_required" // of this row
 }
 
+// why is a refusal's code and reason; of a 422, the first one.
 func why(refusal *remit.Refused) string {
-	return strings.TrimSpace(refusal.Code + " " + refusal.Detail)
+	reason, items := refusal.Detail, []remit.InvalidItem{}
+	if json.Unmarshal([]byte(reason), &items) == nil && len(items) > 0 { // a sentence is no list
+		reason = items[0].Msg
+	}
+	return strings.TrimSpace(refusal.Code + " " + reason)
 }
 
 // retried repeats a request until its answer is final or the time is over, as the API asks or with a growing pause.
@@ -340,10 +320,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 }
 
 func (p *payout) ended(ctx context.Context, out io.Writer) error {
-	p.leave()
-	if ctx.Err() == nil {
-		p.problems(out)
-	}
+	p.problems(out)
 	counts := map[string]int{}
 	for _, r := range p.rows {
 		counts[r.status]++
@@ -352,17 +329,14 @@ func (p *payout) ended(ctx context.Context, out io.Writer) error {
 	before := p.of(func(r *payRow) bool { return r.before != "" && r.hash != "" && r.status != "failed" })
 	then := ""
 	if before.rows > 0 {
-		then = "; paid now: " + counted(now.rows, "row") + ", " + p.tokens(now.sum) + "; before: " + before.text(p)
+		then = "; made now: " + counted(now.rows, "row") + ", " + p.tokens(now.sum) + "; before: " + before.text(p)
 	}
 	if counts["confirmed"] == len(p.rows) {
 		if now.rows == 0 && !p.goesOn && p.of(func(r *payRow) bool { return r.before != r.status }).rows == 0 {
-			return &Ended{"nothing new: " + before.text(p) + ", paid before; another --run pays every row again", 3}
+			return &Ended{"nothing new: " + before.text(p) + ", confirmed before", 3}
 		}
-		all, are := p.of(func(*payRow) bool { return true }), "the row is"
-		if all.rows > 1 {
-			are = fmt.Sprintf("all %d rows are", all.rows)
-		}
-		_, err := fmt.Fprintf(out, "%s confirmed, %s%s; %s has the hashes\n", are, p.tokens(all.sum), then, p.results())
+		all := p.of(func(*payRow) bool { return true })
+		_, err := fmt.Fprintf(out, "confirmed: %s%s; %s has the hashes\n", all.text(p), then, p.results())
 		return err
 	}
 	var parts []string

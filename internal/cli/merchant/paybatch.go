@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,16 +22,13 @@ import (
 // The payment with number 0 fixes the mode of its run: it is a batch, or a single row if every other row is paid under
 // a key of its own. No process sends anything else before number 0 is stored, and each goes on in the stored mode.
 
-// batchLimit is how many entries the API takes in a batch.
-const batchLimit = 100
-
 // paidNobody are the failures of a batch that certainly moved no coin.
 var paidNobody = []string{"execution_reverted", "transfer_missing", "nonce_consumed"}
 
 func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch", number) }
 
-// batchReference is the reference of a batch. A stored batch without one was redacted, or recovered from the chain.
-func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
+// batchReference, with a number, is the reference of a batch. A stored batch without one was redacted or recovered.
+const batchReference = "remit pay, batch %d"
 
 // alone is the metadata of a row that is paid alone with number 0. A payment without it was redacted or recovered.
 var alone = map[string]string{"remit pay": "first row"}
@@ -100,7 +96,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, fmt.Errorf("reading what this run has paid: %w", err)
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run pays %s (%s); give %s another --run", one.Token, one.Asset, p.coin.Token)
+			return nil, fmt.Errorf("this run pays %s; add --asset %s", one.Token, one.Asset)
 		}
 		stored = append(stored, one)
 	}
@@ -161,7 +157,7 @@ func (p *payout) take(made remit.Payment, free map[content][]*payRow) error {
 		entries = []remit.BatchEntry{{To: made.To, Amount: made.Amount}}
 	}
 	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
-		p.failed = append(p.failed, fmt.Sprintf("batch %d of %s (%s)", p.number, counted(len(entries), "row"), made.Failure.Code))
+		p.failed = append(p.failed, fmt.Sprintf("batch %d (%s)", p.number, made.Failure.Code))
 		p.number++
 		return nil
 	}
@@ -219,7 +215,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 		order.Metadata = alone
 		asked := any(order)
 		if p.Batch {
-			b := remit.Batch{Asset: p.coin.Asset, Reference: batchReference(p.number)}
+			b := remit.Batch{Asset: &p.coin.Asset, Reference: fmt.Sprintf(batchReference, p.number)}
 			for _, r := range rows {
 				o := r.order()
 				b.Payments = append(b.Payments, remit.Entry{To: o.To, Amount: o.Amount, Reference: o.Reference})
@@ -247,7 +243,6 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	if !answered {
 		return p.stop(rows, unknown, Plain(err))
 	}
-	faults := faultsOf(refusal, len(rows))
 	switch {
 	case shut(refusal):
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
@@ -266,10 +261,8 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 		}
 	case !p.Batch:
 		p.lost(rows[0], refused, why(refusal))
-	case len(faults) > 0:
-		for place, why := range faults {
-			p.lost(rows[place], refused, why)
-		}
+	case refusal.Index >= 0 && refusal.Index < len(rows):
+		p.lost(rows[refusal.Index], refused, why(refusal))
 	case (refusal.Code == "too_many" || refusal.Status == http.StatusRequestEntityTooLarge) && len(rows) > 1:
 		p.size = len(rows) / 2
 	case refusal.Code == "batches_not_enabled":
@@ -286,17 +279,4 @@ func (p *payout) stop(rows []*payRow, status, why string) (more bool, _ error) {
 		p.lost(r, status, why)
 	}
 	return false, nil
-}
-
-// faultsOf returns why entries of a batch are refused, by their place among so many.
-func faultsOf(refusal *remit.Refused, entries int) map[int]string {
-	faults, items := map[int]string{refusal.Index: why(refusal)}, []remit.InvalidItem{}
-	_ = json.Unmarshal([]byte(refusal.Detail), &items) // a sentence is no list
-	for _, item := range items {
-		if place, named := append(item.Loc, nil, nil, nil)[2].(float64); named { // body.payments.PLACE
-			faults[int(place)] = string(item.Type) + " " + item.Msg
-		}
-	}
-	maps.DeleteFunc(faults, func(place int, _ string) bool { return place < 0 || place >= entries })
-	return faults
 }

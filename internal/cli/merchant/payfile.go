@@ -32,18 +32,19 @@ type payRow struct {
 	twin      int    // the line of the first row with the same content; 0 for none
 	asset     remit.ListedAsset
 
-	status  string // "" until the API knows it; see the statuses in pay.go
-	hash    string
-	onChain string
-	block   string    // its number
-	made    time.Time // when its payment was made
-	before  string    // the status in which the payment was found before this run paid anything; "" if there was none
-	doubt   bool      // something is begun under its key
-	problem string    // why it was refused, failed, waits, or is not known
+	status    string // "" until the API knows it; see the statuses in pay.go
+	hash      string
+	onChain   string
+	block     string    // its number
+	made      time.Time // when its payment was made
+	before    string    // the status in which the payment was found before this run paid anything; "" if there was none
+	doubt     bool      // something is begun under its key
+	problem   string    // why it was refused, failed, waits, or is not known
+	elsewhere string    // where another run or program has paid the same, or may; "" for nowhere known
 }
 
 func (r *payRow) order() remit.Order {
-	return remit.Order{Asset: r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
+	return remit.Order{Asset: &r.asset.Asset, To: r.to.String(), Amount: remit.Amount(r.amount.String()), Reference: r.reference}
 }
 
 func (r *payRow) pays(to string, amount remit.Amount) bool {
@@ -99,6 +100,10 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		if err == nil {
 			err = f.read(row, fields)
 		}
+		isToken := func(a remit.ListedAsset) bool { return a.Contract == row.to.String() }
+		if err == nil && (row.to.IsZero() || row.to.IsPrecompile() || slices.ContainsFunc(all, isToken)) {
+			err = fmt.Errorf("%s %s is the zero address, a precompile or a token; correct it", f.address, row.to)
+		}
 		if err == nil && len(p.rows) == 0 && p.Asset == "" {
 			p.coin = row.asset
 		}
@@ -121,9 +126,6 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		seen[content] = append(seen[content], line)
 		p.rows = append(p.rows, row)
 	}
-	if len(f.split) == len(p.rows)+len(bad) {
-		bad = append(bad, f.split...)
-	}
 	if f.commas {
 		bad = append(bad, f.thousands...)
 	}
@@ -142,7 +144,6 @@ type payFile struct {
 	// "1.000" is refused in a file with semicolons, tabs, or commas in amounts, where a dot may separate thousands.
 	commas    bool
 	thousands []string
-	split     []string // rows as 1,50, which are refused if the file has no others
 }
 
 func payFileOf(file []byte) (*payFile, error) {
@@ -195,19 +196,15 @@ func oneOf(column map[string]int, names ...string) (string, error) {
 	return have[0], nil
 }
 
-// split finds an amount with a comma and no quotes, as 1,50 or 1.000,50, at the end of a row.
-var split = regexp.MustCompile(`^ *(\d+, *\d\d|\d{1,3}, *\d{3}\.\d+|\d{1,3}(\.\d{3})+, *\d\d?)$`)
+// split finds what may be an amount with a comma and no quotes, as 1,50 or 1.000,50, at the end of a row.
+var split = regexp.MustCompile(`^ *(\d+, *\d\d?|\d{1,3}, *\d{3}\.\d+|\d{1,3}(\.\d{3})+, *\d\d?)$`)
 
 func (f *payFile) read(row *payRow, fields []string) (err error) {
 	place := f.column[f.amount]
 	text := strings.TrimSpace(fields[place])
 	end := strings.TrimRight(strings.Join(fields[place:], ","), ", ")
-	if f.Comma == ',' && !strings.Contains(text, ",") && split.MatchString(end) {
-		err := fmt.Errorf("%s %q may be one amount; use a point, or move the column to the end", f.amount, end)
-		if strings.Contains(end, ".") {
-			return err
-		}
-		f.split = append(f.split, fmt.Sprintf("line %d: %v", row.line, err))
+	if f.amount == "amount" && f.Comma == ',' && !strings.Contains(text, ",") && split.MatchString(end) {
+		return fmt.Errorf("%s %q may be one number or two; use a point, or move the column to the end", f.amount, end)
 	}
 	f.commas = f.commas || strings.Contains(text, ",")
 	whole, part, dot := strings.Cut(text, ".")

@@ -83,8 +83,10 @@ func noFormula(text string) string {
 }
 
 // earlier returns the results of an earlier run of the file, without their header.
-func (p *payout) earlier() [][]string {
-	file, err := os.ReadFile(p.results())
+func (p *payout) earlier() [][]string { return resultsIn(p.results()) }
+
+func resultsIn(name string) [][]string {
+	file, err := os.ReadFile(name)
 	if err != nil {
 		return nil
 	}
@@ -146,7 +148,7 @@ func (p *payout) paidElse() (paid [][]string) {
 
 // lacks notes a payment of the run, or an entry of a batch, that no row of the file matches, unless it paid nobody.
 func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
-	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) {
+	if made.Failure != nil && slices.Contains(paidNobody, string(made.Failure.Code)) || over(string(made.Status)) {
 		return
 	}
 	p.lacking = append(p.lacking, []string{"none", string(made.Status), made.TxHash, made.OnchainTxHash, "", "", e.To,
@@ -154,22 +156,26 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
 }
 
-// match notes a payment of this run, known by its key: for its row, or for a row that the file lacks.
-func (p *payout) match(made remit.Payment) {
+// match notes a single payment of this run, known by its key, for its row or for a row that the file lacks. It reports
+// whether it is one.
+func (p *payout) match(made remit.Payment) bool {
 	key := made.IdempotencyKey
 	if !strings.EqualFold(made.Asset, p.coin.Asset) {
-		return
+		return false
 	}
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.key == key })
 	if i >= 0 && p.rows[i].status == "" {
 		p.noted(p.rows[i], made)
 	}
+	ours := i >= 0 || slices.ContainsFunc(p.lacking, func(was []string) bool { return was[8] == key })
 	words := strings.Join([]string{p.Name, made.To, made.Amount.String(), made.Reference}, "\x00")
 	for n := range 100 { // rows with the same content
-		if i < 0 && key == payKey(words, n) {
+		if !ours && key == payKey(words, n) {
+			ours = true
 			p.lacks(made, key, remit.BatchEntry{To: made.To, Amount: made.Amount, Reference: made.Reference})
 		}
 	}
+	return ours
 }
 
 // touching returns a context in which each request renews a file's time just before it leaves.

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +24,10 @@ import (
 
 // A tally counts rows and their tokens.
 type tally struct {
-	rows        int
-	sum         token.Amount
-	largest     token.Amount
-	first, last string // days of their payments
+	rows    int
+	sum     token.Amount
+	largest token.Amount
+	first   string // day of the oldest payment; "" for none
 }
 
 func (p *payout) of(chosen func(*payRow) bool) (t tally) {
@@ -39,7 +41,7 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 			t.largest = r.amount
 		}
 		if day := r.made.Format(time.DateOnly); !r.made.IsZero() {
-			t.first, t.last = min(cmp.Or(t.first, day), day), max(t.last, day)
+			t.first = min(cmp.Or(t.first, day), day)
 		}
 	}
 	return t
@@ -48,47 +50,41 @@ func (p *payout) of(chosen func(*payRow) bool) (t tally) {
 // tokens is as "12.5 USDC".
 func (p *payout) tokens(a token.Amount) string { return a.Tokens(p.coin.Decimals) + " " + p.coin.Token }
 
-// text is as "2 rows, 300 USDC, on 2026-06-28".
+// text is as "2 rows, 300 USDC, since 2026-06-28".
 func (t tally) text(p *payout) string {
 	text := counted(t.rows, "row") + ", " + p.tokens(t.sum)
-	if t.first != t.last {
-		text += ", from " + t.first + " to " + t.last
-	} else if t.first != "" {
-		text += ", on " + t.first
+	if t.first != "" {
+		text += ", since " + t.first
 	}
 	return text
 }
 
-// summary shows the payments and warnings, and asks for consent.
-func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) error {
-	fresh := p.of(func(r *payRow) bool { return r.status == "" })
-	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" })
-	doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt })
-	do, done := "pay", "paid"
+// summary shows the payments, with warnings, and asks for consent.
+func (p *payout) summary(ctx context.Context, out io.Writer) error {
+	do, done, before, ended := "pay", "paid", "paid or pending", "failed before"
 	if p.Propose {
-		do, done = "propose", "proposed"
+		do, done, before, ended = "propose", "proposed", "proposed before", "ended unpaid"
 	}
+	warnings, err := p.compare(ctx)
+	if err != nil {
+		return fmt.Errorf("nothing was %s: %w", done, err)
+	}
+	fresh := p.of(func(r *payRow) bool { return r.status == "" })
+	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" && !over(r.status) })
+	elsewhere := p.of(func(r *payRow) bool { return r.elsewhere != "" })
 	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
-		fmt.Fprintf(out, "  %-16s%s; not again, but by another --run\n", done+" before", paid.text(p))
+		fmt.Fprintf(out, "  %-16s%s; not %s again\n", before, paid.text(p), done)
 	}
 	if failed := len(p.rows) - fresh.rows - paid.rows; failed > 0 {
-		fmt.Fprintf(out, "  failed before   %s, not tried again: use another reference, or a file of its own with "+
-			"--run\n", counted(failed, "row"))
+		fmt.Fprintf(out, "  %-16s%s, not %s again: use another reference, or a file of its own with --run\n",
+			ended, counted(failed, "row"), done)
 	}
 	for _, batch := range p.failed {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  no longer there %s that this run paid: removed, or changed since:\n", counted(n, "row"))
-		for i, was := range p.lacking {
-			if i == 5 && !p.DryRun {
-				fmt.Fprintf(out, "    and %d more; --dry-run shows all\n", n-i)
-				break
-			}
-			place := strings.Replace("was line "+was[0], "was line none", "not in the file", 1)
-			fmt.Fprintf(out, "    %s %s to %s, %q (%s)\n", was[11], p.coin.Token, was[6], was[9], place)
-		}
+		fmt.Fprintf(out, "  no longer there %s that this run paid, removed or changed since\n", counted(n, "row"))
 	}
 	if fresh.rows == 0 {
 		fmt.Fprintf(out, "  %-16snothing\n", "to "+do)
@@ -100,50 +96,51 @@ func (p *payout) summary(ctx context.Context, out io.Writer, warnings []string) 
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
 	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do, fresh.text(p), largest, how, p.URL)
-	if doubt.rows > 0 {
-		fmt.Fprintf(out, "  unknown         %s of these: an earlier request was not answered; nothing is paid twice\n",
-			counted(doubt.rows, "row"))
+	if doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt }); doubt.rows > 0 {
+		fmt.Fprintf(out, "  unknown         %s of these: a request was not answered\n", counted(doubt.rows, "row"))
+	}
+	if i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.elsewhere != "" }); i >= 0 {
+		fmt.Fprintf(out, "  paid elsewhere  %s: paid, pending or unknown by another run or program; line %d: %s\n",
+			elsewhere.text(p), p.rows[i].line, p.rows[i].elsewhere)
 	}
 	repeats := p.repeats()
 	for _, line := range append(repeats, warnings...) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	switch {
-	case p.DryRun, p.Yes && p.Duplicates, p.Yes && len(repeats) == 0:
+	case p.DryRun:
 		return nil
-	case p.Yes:
-		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, correct the references, "+
-			"or name another --run, which takes every row again", done, counted(len(repeats), "repeat"), do)
+	case !p.Yes:
+		return consent(ctx, out)
+	case elsewhere.rows > 0 && !p.Again:
+		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; name that --run, "+
+			"or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
+	case len(repeats) > 0 && !p.Duplicates:
+		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, or correct the references",
+			done, counted(len(repeats), "repeat"), do)
 	}
-	return consent(ctx, out)
+	return nil
 }
 
 // repeats describes the rows to pay that may pay twice. Such a row has the content of an earlier row; or, of a row that
 // this run has paid and the file no longer has, the recipient and either the amount or the reference.
 func (p *payout) repeats() (lines []string) {
-	paid := map[[2]string][][]string{}
+	paid := map[[2]string]string{}
 	for _, was := range p.lacking {
-		for _, of := range [][2]string{{was[6], was[7]}, {was[6], "as " + was[9]}} {
-			paid[of] = append(paid[of], was)
+		paid[[2]string{was[6], was[7]}] = fmt.Sprintf("a row that this run has as %q", was[9])
+		if was[9] != "" {
+			paid[[2]string{was[6], "as " + was[9]}] = "a row that this run has with another amount"
 		}
 	}
 	for _, r := range p.rows {
-		of, ref := [2]string{r.to.String(), r.amount.String()}, [2]string{r.to.String(), "as " + noFormula(r.reference)}
-		earlier := ""
-		switch {
-		case r.status != "":
-			continue
-		case r.twin != 0:
+		to := r.to.String()
+		earlier := cmp.Or(paid[[2]string{to, r.amount.String()}], paid[[2]string{to, "as " + noFormula(r.reference)}])
+		if r.twin != 0 {
 			earlier = fmt.Sprint("line ", r.twin)
-		case len(paid[of]) > 0:
-			earlier = fmt.Sprintf("a row that this run has as %q", paid[of][0][9])
-			paid[of] = paid[of][1:]
-		case r.reference != "" && len(paid[ref]) > 0:
-			earlier = "a row that this run has with another amount"
-		default:
-			continue
 		}
-		lines = append(lines, fmt.Sprintf("line %d repeats %s: %s to %s", r.line, earlier, p.tokens(r.amount), r.to))
+		if r.status == "" && earlier != "" {
+			lines = append(lines, fmt.Sprintf("line %d repeats %s: %s to %s", r.line, earlier, p.tokens(r.amount), to))
+		}
 	}
 	return lines
 }
@@ -170,9 +167,10 @@ func consent(ctx context.Context, out io.Writer) error {
 	return refusal
 }
 
-// resembling returns a warning for each row to pay whose address may be mistaken for that of another row, of an earlier
-// run's results, of the newest 100 entries of the address book or the newest 100 payments, as far as the key may read.
-func (p *payout) resembling(ctx context.Context) (warnings []string) {
+// compare returns a warning for each row to pay whose address may be mistaken for that of another row, of the file's
+// results, or of the newest 100 entries of the address book, payments or proposals, as far as the key may read. It also
+// notes the rows that another run or program has paid or proposed, by these results, payments and proposals.
+func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	type ends [4]byte
 	known, named := map[ends][]token.Address{}, map[token.Address]string{}
 	of := func(a token.Address) ends { return ends{a[0], a[1], a[18], a[19]} }
@@ -181,21 +179,47 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 			named[a], known[of(a)] = name, append(known[of(a)], a)
 		}
 	}
-	for _, was := range p.earlier() {
-		if was[2] != "" {
-			learn(was[6], "paid by an earlier run of this file")
+	elsewhere := map[[3]string]string{} // places of payments by their content
+	note := func(made remit.Payment, place string) {
+		batch := 0
+		_, _ = fmt.Sscanf(made.Reference, batchReference, &batch) // of this run, perhaps of another process
+		other := !p.match(made) && made.IdempotencyKey != p.batchKey(batch) && strings.EqualFold(made.Asset, p.coin.Asset) &&
+			(made.Failure == nil || !slices.Contains(paidNobody, string(made.Failure.Code)))
+		for _, e := range append(made.Payments, remit.BatchEntry{To: made.To, Amount: made.Amount, Reference: made.Reference}) {
+			if learn(e.To, "paid or proposed before"); other {
+				elsewhere[[3]string{e.To, e.Amount.String(), noFormula(e.Reference)}] = place
+			}
 		}
 	}
 	q := url.Values{"limit": {"100"}}
-	unread := newest(p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "in your address book") })
-	missed := newest(p.api.List(ctx, q), func(made remit.Payment) {
-		p.match(made)
-		for _, e := range append(made.Payments, remit.BatchEntry{To: made.To}) {
-			learn(e.To, "paid before")
+	err = errors.Join(
+		newest(ctx, p, p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "in your address book") }),
+		newest(ctx, p, p.api.List(ctx, q), func(made remit.Payment) { note(made, made.CreatedAt.Format("on "+time.DateOnly)) }),
+		newest(ctx, p, p.api.Proposals(ctx, q), func(held remit.Proposal) {
+			if !over(string(held.Status)) && held.Status != "released" { // that is a payment
+				note(asPayment(held), held.ID)
+			}
+		}))
+	files, _ := filepath.Glob(p.File + ".*.results.csv") // none if the name is a pattern
+	for _, file := range append(files, p.File+".results.csv") {
+		for _, was := range resultsIn(file) {
+			if slices.Contains([]string{"failed", refused, notSent}, was[1]) {
+				continue
+			}
+			learn(was[6], "in the results of this file")
+			if filepath.Clean(file) != filepath.Clean(p.results()) && was[13] == p.coin.Asset {
+				elsewhere[[3]string{was[6], was[7], was[9]}] = filepath.Base(file)
+			}
 		}
-	})
+	}
+	for _, was := range p.earlier() { // somebody has agreed to the rows of the run's own results
+		delete(elsewhere, [3]string{was[6], was[7], was[9]})
+	}
 	for _, r := range p.rows {
-		learn(r.to.String(), fmt.Sprint("line ", r.line))
+		r.before = r.status
+		if learn(r.to.String(), fmt.Sprint("line ", r.line)); r.status == "" {
+			r.elsewhere = elsewhere[[3]string{r.to.String(), r.amount.String(), noFormula(r.reference)}]
+		}
 	}
 	warned := map[token.Address]bool{}
 	for _, r := range p.rows {
@@ -206,24 +230,24 @@ func (p *payout) resembling(ctx context.Context) (warnings []string) {
 		}
 		warned[r.to] = true
 	}
-	if unread || missed {
-		warnings = append(warnings, "the addresses were not compared with all that you know: the API gave no answer")
-	}
-	return warnings
+	return warnings, err
 }
 
-// newest reads the first page of a list of pages of 100. It reports whether it failed, unless the key may not read it.
-func newest[T any](list iter.Seq2[T, error], read func(T)) (failed bool) {
-	n := 0
-	for one, err := range list {
-		if err != nil {
-			refusal, answered := errors.AsType[*remit.Refused](err)
-			return !answered || refusal.Status != http.StatusForbidden
+// newest reads the first page of a list of pages of 100, unless the key may not read it.
+func newest[T any](ctx context.Context, p *payout, list iter.Seq2[T, error], read func(T)) error {
+	_, err := retried(ctx, p.Patience, func() (n int, err error) {
+		for one, err := range list {
+			if n++; err != nil {
+				return n, err
+			}
+			if read(one); n == 100 {
+				break
+			}
 		}
-		read(one)
-		if n++; n == 100 {
-			break
-		}
+		return n, nil
+	})
+	if refusal, is := errors.AsType[*remit.Refused](err); err == nil || is && refusal.Status == http.StatusForbidden {
+		return nil
 	}
-	return false
+	return fmt.Errorf("comparing with what you have paid: %w", err)
 }

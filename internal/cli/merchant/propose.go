@@ -15,77 +15,104 @@ import (
 // propose proposes the rows, each alone or with --batch up to 100 together, under the keys under which the run would
 // pay: so it never pays beside its proposals. As with `remit pay`, the first row has number 0.
 func (p *payout) propose(ctx context.Context) error {
+	if !p.Batch {
+		p.size = 1
+	}
 	if err := p.proposedBefore(ctx); err != nil {
 		return fmt.Errorf("nothing was proposed: %w", err)
 	}
-	size := 1
-	if p.Batch {
-		size = p.size
-	}
-	if err := p.summary(ctx, p.out, nil); err != nil || p.DryRun {
+	if err := p.summary(ctx, p.out); err != nil || p.DryRun {
 		return err
 	}
-	number, refusals := 0, 0
-	for rows := range slices.Chunk(p.rows, size) {
+	number, ended := 0, 0
+	for rows := range slices.Chunk(p.rows, p.size) {
 		key, asked := p.proposal(number, rows)
 		number++
 		made, err := retried(ctx, p.Patience, func() (remit.Proposal, error) { return p.api.AttemptProposal(ctx, key, asked) })
-		if refusal, is := errors.AsType[*remit.Refused](err); is && !p.Batch && key != p.batchKey(0) && !shut(refusal) {
-			refusals++
-			fmt.Fprintf(p.out, "line %d: refused: %s\n", rows[0].line, why(refusal))
+		refusal, is := errors.AsType[*remit.Refused](err)
+		switch {
+		case is && !p.Batch && key != p.batchKey(0) && !shut(refusal):
+			ended++
+			fmt.Fprintf(p.out, "line %d is refused: %s\n", rows[0].line, why(refusal))
 			continue
-		} else if err != nil {
-			return fmt.Errorf("line %d and those behind were not proposed: %w; repeat the command", rows[0].line, err)
+		case is && refusal.Code == "idempotency_key_reused":
+			return fmt.Errorf("line %d: this run has other rows or no batches; go on as it was begun", rows[0].line)
+		case err != nil:
+			return fmt.Errorf("stopped at line %d: %w; end that and repeat: none is proposed twice", rows[0].line, err)
+		case over(string(made.Status)):
+			ended += len(rows)
 		}
-		if over(made) {
-			refusals += len(rows)
-		}
-		fmt.Fprintf(p.out, "line %d: %s %s, %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
+		fmt.Fprintf(p.out, "line %d, %s: %s is %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
 	}
-	if refusals > 0 {
-		return fmt.Errorf("%s not proposed", counted(refusals, "row"))
+	if ended > 0 {
+		return fmt.Errorf("%s refused, cancelled or expired; correct them, or put them into a file of their own with "+
+			"another --run", counted(ended, "row"))
 	}
-	fmt.Fprintln(p.out, "Another key with the scope payments:approve approves each: POST /proposals/prp_…/approve.")
+	fmt.Fprintln(p.out, "Each is paid at its time, once another key with the scope payments:approve has approved it:\n"+
+		"POST /proposals/prp_…/approve")
 	return nil
 }
 
 // proposedBefore gives the run's first row the key of number 0, and notes the rows that the run has proposed.
 func (p *payout) proposedBefore(ctx context.Context) error {
 	held, err := p.proposed(ctx, p.batchKey(0))
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if held == nil {
+	case held == nil && !p.NotBefore.IsZero() && p.NotBefore.Before(time.Now()):
+		return errors.New("the time of --not-before has passed; leave it out, or give a later one")
+	case held == nil:
 		p.rows[0].key = p.batchKey(0)
 		paid, err := p.under(ctx, p.batchKey(0))
 		if len(paid) > 0 {
-			err = errors.New("this run has paid without --propose; go on as it was begun")
+			err = errors.New("this run has paid without --propose; give the proposals another --run")
 		}
 		return err
+	case !held.NotBefore.Equal(p.NotBefore.Truncate(time.Millisecond)):
+		due := strings.Replace(held.NotBefore.Format("for "+time.RFC3339Nano), "for 0001-01-01T00:00:00Z", "without --not-before", 1)
+		return fmt.Errorf("this run was proposed %s (%s is %s); repeat it so, or cancel it and take another --run",
+			due, held.ID, held.Status)
 	}
-	if p.Batch {
-		fmt.Fprintln(p.out, "this run was proposed before: its batches are shown again, and none is proposed twice")
-		return nil
-	}
-	a := held.Request
+	a, batches := held.Request, map[string][]*payRow{}
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool {
 		return r.pays(a.To, a.Amount) && r.reference == a.Reference && strings.EqualFold(r.asset.Asset, a.Asset)
 	})
-	if i < 0 {
+	if p.Batch {
+		for rows := range slices.Chunk(p.rows, p.size) {
+			batches[p.batchKey(len(batches))] = rows
+		}
+	} else if i < 0 {
 		return errors.New("this run was begun with --batch, another asset, or a row that is not in the file; " +
 			"go on as it was begun")
+	} else {
+		p.rows[i].key = p.batchKey(0)
 	}
-	p.rows[i].key = p.batchKey(0)
+	n := 0
 	for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first
 		if err != nil || made.CreatedAt.Before(held.CreatedAt.Add(-time.Minute)) { // clocks differ
 			return err
 		}
-		if r := made.Request; !over(made) {
-			p.match(remit.Payment{IdempotencyKey: made.IdempotencyKey, Status: remit.PaymentStatus(made.Status),
-				Asset: r.Asset, CreatedAt: made.CreatedAt, To: r.To, Amount: r.Amount, Reference: r.Reference})
+		if n++; n > 10_000 {
+			return errors.New("over 10,000 proposals are newer than this run's first; find the rows that it lacks in " +
+				"GET /proposals, and propose these from a file of their own under another --run")
+		}
+		p.match(asPayment(made))
+		for _, r := range batches[made.IdempotencyKey] {
+			p.noted(r, asPayment(made))
 		}
 	}
 	return nil
+}
+
+// asPayment is a proposal as the payment that it makes, with the proposal's status.
+func asPayment(held remit.Proposal) remit.Payment {
+	r := held.Request
+	made := remit.Payment{IdempotencyKey: held.IdempotencyKey, Status: remit.PaymentStatus(held.Status), Asset: r.Asset,
+		CreatedAt: held.CreatedAt, To: r.To, Amount: r.Amount, Reference: r.Reference}
+	for _, e := range r.Payments {
+		made.Payments = append(made.Payments, remit.BatchEntry{To: e.To, Amount: e.Amount, Reference: e.Reference})
+	}
+	return made
 }
 
 // proposed returns the proposal that holds a key, or held it; nil if there is none.
@@ -99,15 +126,13 @@ func (p *payout) proposed(ctx context.Context, key string) (*remit.Proposal, err
 	return nil, nil
 }
 
-// over reports whether a proposal pays no more.
-func over(held remit.Proposal) bool {
-	return held.Status == remit.ProposalStatusCancelled || held.Status == remit.ProposalStatusExpired
-}
+// over reports whether a proposal of that status pays no more.
+func over(status string) bool { return status == "cancelled" || status == "expired" }
 
 func (p *payout) proposal(number int, rows []*payRow) (key string, asked remit.CreateProposalRequest) {
-	asked.NotBefore, asked.Asset = p.NotBefore, p.coin.Asset
+	asked.NotBefore, asked.Asset = p.NotBefore, &p.coin.Asset
 	if p.Batch {
-		asked.Reference = batchReference(number)
+		asked.Reference = fmt.Sprintf(batchReference, number)
 		for _, r := range rows {
 			o := r.order()
 			asked.Payments = append(asked.Payments, remit.ProposedEntry{To: o.To, Amount: o.Amount, Reference: o.Reference})

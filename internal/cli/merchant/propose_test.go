@@ -11,13 +11,12 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/merchant"
 	"github.com/remit-payouts/remit/internal/proof/must"
-	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
 // TestAgentProposes: an agent without the right to pay asks, and another key approves.
 func TestAgentProposes(t *testing.T) {
-	api, _ := localtest.Stack(t)
+	api := stack(t)
 	keyOf := func(guard *int32, scopes ...remit.Scope) string {
 		asked := remit.IssueAPIKeyRequest{RepeatGuardSeconds: guard, Scopes: scopes}
 		return must.Get(api.CreateKey(t.Context(), asked))(t).APIKey
@@ -49,7 +48,7 @@ func TestAgentProposes(t *testing.T) {
 
 // TestProposeAFile: each row is proposed once, in any order, and the same run then pays no row.
 func TestProposeAFile(t *testing.T) {
-	api, _ := localtest.Stack(t)
+	api := stack(t)
 	open := func() (all []remit.Proposal) {
 		for p, err := range api.Proposals(t.Context(), url.Values{}) {
 			must.OK(t, err)
@@ -59,8 +58,12 @@ func TestProposeAFile(t *testing.T) {
 	}
 	a, b, c := payee+",1,a\n", payee+",1,b\n", payee+",1,c\n"
 	const header = "address,amount,reference\n"
+	try := func(rows, flags string, status int, says string) string {
+		t.Helper()
+		return pays(t, api, write(t, header+rows), "--yes --run="+flags, status, says)
+	}
 	for _, rows := range []string{a + b, b + a, a + b} {
-		out := pays(t, api, write(t, header+rows), "--yes --propose --run=r", 0, "")
+		out := try(rows, "r --propose", 0, "")
 		if strings.Count(out, "awaiting_approval") != 2 {
 			t.Fatal(out)
 		}
@@ -69,25 +72,31 @@ func TestProposeAFile(t *testing.T) {
 		t.Fatalf("%d proposals of 2 rows", n)
 	}
 	for _, rows := range []string{a + c, c + a} {
-		pays(t, api, write(t, header+rows), "--yes --propose --run=r", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
+		try(rows, "r --propose", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
 			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --duplicates`)
 	}
-	many := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
-		if r.Method != http.MethodGet || r.URL.Path != "/proposals" {
-			return false
-		}
-		answer := httptest.NewRecorder()
-		proxy.ServeHTTP(answer, r)
-		page := strings.ReplaceAll(answer.Body.String(), devAsset, strings.ToLower(devAsset)) // the same asset
-		if newer := `{"status":"expired","created_at":"2999-01-01T00:00:00Z"},`; !r.URL.Query().Has("idempotency_key") {
-			page = strings.Replace(page, `"data":[`, `"data":[`+strings.Repeat(newer, 10_001), 1)
-		}
-		_, _ = io.WriteString(w, page)
-		return true
-	})
-	pays(t, &remit.Client{URL: many.URL, Key: api.Key}, write(t, header+b+a), "--yes --propose --run=r", 0,
-		`(?s)proposed before +2 rows.*to propose +nothing\n`)
-	pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+ is awaiting_approval\)`)
+	for newer, says := range map[int]string{9_000: `(?s)proposed before +2 rows.*to propose +nothing\n`,
+		10_001: `nothing was proposed: over 10,000 proposals are newer`} {
+		many := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
+			if r.Method != http.MethodGet || r.URL.Path != "/proposals" {
+				return false
+			}
+			answer := httptest.NewRecorder()
+			proxy.ServeHTTP(answer, r)
+			page := strings.ReplaceAll(answer.Body.String(), devAsset, strings.ToLower(devAsset)) // the same asset
+			if !r.URL.Query().Has("idempotency_key") {
+				ended := strings.Repeat(`{"status":"expired","created_at":"2999-01-01T00:00:00Z"},`, newer)
+				page = strings.Replace(page, `"data":[`, `"data":[`+ended, 1)
+			}
+			_, _ = io.WriteString(w, page)
+			return true
+		})
+		pays(t, &remit.Client{URL: many.URL, Key: api.Key}, write(t, header+b+a), "--propose --run=r", newer/10_000, says)
+	}
+	try(a+b, "r --propose --not-before=2999-01-01T00:00:00Z", 1,
+		`nothing was proposed: this run was proposed without --not-before \(prp_\w+ is awaiting_approval\); repeat it so`)
+	try(c, "s --propose --not-before=2020-01-01T00:00:00Z", 1, `the time of --not-before has passed; leave it out`)
+	try(a+b, "r", 1, `paid: this run is proposed \(prp_\w+ is awaiting_approval\)`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
 	second := &remit.Client{URL: api.URL, Key: made.APIKey}
 	for _, p := range open() {
@@ -98,37 +107,38 @@ func TestProposeAFile(t *testing.T) {
 			}
 			continue
 		}
-		pays(t, api, write(t, header+a+b), "--yes --run=r", 1, `this run is proposed \(prp_`)
-		var err error
-		for range 100 { // until a run has compared the wallet that paid a: 409 proposal_in_progress
-			if _, err = api.Cancel(t.Context(), p.ID); err == nil {
-				break
-			}
+		try(a+b, "r", 1, `this run is proposed \(prp_`)
+		err := must.Err(api.Cancel(t.Context(), p.ID))
+		for err != nil && strings.Contains(err.Error(), "proposal_in_progress") { // until a run has compared the wallet that paid a
 			time.Sleep(100 * time.Millisecond)
+			err = must.Err(api.Cancel(t.Context(), p.ID))
 		}
 		must.OK(t, err)
 	}
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=r", 1, `line 2: 1 row prp_\w+, released\nline 3: .*, cancelled\n`)
+	try(a+b, "r --propose", 1, `(?s)ended unpaid    1 row, not proposed again: use another reference.*`+
+		`to propose +nothing\nline 2, 1 row: prp_\w+ is released\nline 3, 1 row: prp_\w+ is cancelled\n1 row refused, cancelled`)
 	for _, rows := range []string{b, strings.Replace(b, ",b", ",bb", 1)} { // and one that was changed since
-		pays(t, api, write(t, header+a+rows), "--yes --run=r", 1, `paid: this run is proposed \(prp_\w+ is released\); add --propose`)
+		try(a+rows, "r", 1, `paid: this run is proposed \(prp_\w+ is released\); add --propose`)
 	}
 	paid := 0
 	for _, err := range api.List(t.Context(), url.Values{}) {
 		must.OK(t, err)
 		paid++
 	}
-	if pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 0, "line 2: 2 rows prp_"); paid != 1 {
+	if try(a+b, "batch --propose --batch --again", 0,
+		`line 2, 2 rows: prp_\w+ is awaiting_approval\nEach is paid at its time, once another key`); paid != 1 {
 		t.Errorf("%d are paid", paid)
 	}
 	proposals := open()
-	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 0, "^this run was proposed before: its batches are shown again")
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=batch", 1, "was begun")
+	try(a+b, "batch --propose --batch", 0, `(?s)proposed before 2 rows.*to propose      nothing\nline 2, 2 rows`)
+	try(a+c, "batch --propose --batch", 1, `line 2: this run has other rows or no batches`)
+	try(a+b, "batch --propose", 1, "was begun")
 	if len(open()) != len(proposals) {
 		t.Error("its rows were proposed one by one")
 	}
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
-	pays(t, api, write(t, header+a+b), "--yes --propose --batch --run=batch", 1, "cancelled\n2 rows not proposed$")
-	pays(t, api, write(t, header+a+b), "--yes --batch --run=batch", 1, `paid: this run is proposed \(prp_\w+ is cancelled\)`)
-	pays(t, api, write(t, header+a), "--yes --duplicates --run=alone", 2, "")
-	pays(t, api, write(t, header+a+b), "--yes --propose --run=alone", 1, "paid without --propose; go on as it was begun")
+	try(a+b, "batch --propose --batch", 1, `(?s)ended unpaid    2 rows.* is cancelled\n2 rows refused, cancelled or expired`)
+	try(a+b, "batch --batch", 1, `paid: this run is proposed \(prp_\w+ is cancelled\)`)
+	try(a, "alone --again", 2, "")
+	try(a+b, "alone --propose", 1, "paid without --propose; give the proposals")
 }

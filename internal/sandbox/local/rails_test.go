@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
 	"github.com/remit-payouts/remit/internal/proof/must"
@@ -28,7 +27,7 @@ func TestRailsOfKeptTables(t *testing.T) {
 			}
 		})
 	}
-	err := start(t, time.Minute, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
+	err := start(t, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
 	if err == nil || !strings.Contains(err.Error(), "start it as well") {
 		t.Errorf("without the tables' first rail: %v", err)
 	}

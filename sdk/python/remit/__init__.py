@@ -4,6 +4,6 @@ from ._client import Answer, AsyncClient, Attempt, Client, IntentReused, Outcome
 from ._units import amount_of, format_units, parse_units
 
 __all__ = [
-    "Answer", "AsyncClient", "Attempt", "Client", "IntentReused", "OutcomeUnknown", "Refused", "amount_of", "format_units", "key",
-    "parse_units", "verify_webhook",
+    "Answer", "AsyncClient", "Attempt", "Client", "IntentReused", "OutcomeUnknown", "Refused", "amount_of",
+    "format_units", "key", "parse_units", "verify_webhook",
 ]

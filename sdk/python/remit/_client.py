@@ -24,7 +24,7 @@ from standardwebhooks.webhooks import Webhook as _Verifier
 
 from ._api_gen import AsyncEndpoints, Endpoints
 from ._units import amount_of
-from .types import Batch, CreateProposalRequest, Entry, Event, Payment
+from .types import Batch, CreateProposalRequest, Entry, Event, Payment, ProposedEntry
 
 # Longer than the API works on a request: then one without an answer commits nothing more.
 _LIFETIME = 35.0
@@ -59,7 +59,7 @@ class _Error(Exception):
 
 
 class Refused(_Error):
-    """The API refused the request, which started nothing.
+    """The API refused the request, which started nothing. After proposal_open, the open proposal may still pay.
 
     code is stable: of a 422 the type of its first problem, "" of a 401. index is that of the refused entry of a batch.
     settled: no earlier request can pay either: only then pay by another way. Without settle, only this client's.
@@ -336,9 +336,18 @@ def _same(asked: Batch, stored: Any) -> bool:
     """Reports whether what is stored is what was asked for."""
     have = [(str(e.get("to")).lower(), e.get("amount"), e.get("reference")) for e in stored.get("payments") or [stored]]
     want = [(str(e["to"]).lower(), e["amount"], e.get("reference")) for e in asked["payments"]]
-    if asked.get("asset", "").lower() not in ("", str(stored.get("asset")).lower()):
+    if (asked.get("asset") or "").lower() not in ("", str(stored.get("asset")).lower()):
         return False
     return have == want and asked.get("reference") == stored.get("reference") and asked.get("metadata", {}) == stored.get("metadata")
+
+
+def _known(asked: Any, kind: Any, entries: Any, entry: Any) -> None:
+    """Raises ValueError for a field that the API would ignore, such as a mistyped one, or for an empty asset."""
+    for given, of in [(asked, kind), *((e, entry) for e in entries or ())]:
+        if unknown := given.keys() - of.__annotations__.keys():
+            raise ValueError(f"unknown fields {sorted(unknown)}: use some of {sorted(of.__annotations__)}")
+    if asked.get("asset") == "":
+        raise ValueError("the asset is empty: name one of assets(), or None for the default")
 
 
 def _with(body: Any, **fields: Any) -> Any:
@@ -360,35 +369,37 @@ class _Base(Generic[_P]):
         if not re.fullmatch(_URLS, url or ""):
             raise ValueError("the URL is unusable: give https://, or http:// to this machine, and a host")
         if not re.fullmatch("[!-~]*", key or ""):
-            raise ValueError("the API key has a blank, a line break or a letter that no key has: give it as it was shown")
+            raise ValueError("the API key has a blank, a line break or a letter that no key has: give it as shown")
         self._url, self._key, self._timeout, self._send, self._now, self._sleep = url.rstrip("/"), key, timeout, send, now, sleep
         self._memory = _Memory(now)
 
     def _clock(self) -> float:
         return self._now() + self._memory.skew
 
-    def pay(self, intent: str, to: str, amount: int | str, reference: str = "", metadata: dict[str, str] | None = None, *,
-            asset: str = "", different_from: str = "", timeout: float | None = None, settle: bool = False) -> _P:
+    def pay(self, intent: str, to: str, amount: int | str, reference: str = "",
+            metadata: dict[str, str] | None = None, *, asset: str | None = None, different_from: str = "",
+            timeout: float | None = None, settle: bool = False) -> _P:
         """Pays once for an intent (what is paid, such as an order), however often it is called.
 
-        Returns the committed payment. Raises Refused (nothing was started), IntentReused, or OutcomeUnknown: then call
+        Returns the committed payment. Raises Refused (it started nothing), IntentReused, or OutcomeUnknown: then call
         again with the same intent. After a cancellation, the outcome is unknown. settle makes a call that is refused go
-        on until the refusal is settled, some 75 seconds, if its timeout allows. asset is one of assets(), or the default.
+        on until the refusal is settled, some 75 seconds, in its timeout. asset is one of assets(), None the default.
         different_from is the tx_hash of a Refused similar_payment, to pay again.
         """
         entry: Entry = {"to": to, "amount": amount, "reference": reference}
-        return self._run(self._paid(intent, False, [entry], reference, metadata, asset, timeout, settle, different_from))
+        return self._run(self._pay(intent, False, [entry], reference, metadata, asset, timeout, settle, different_from))
 
     def pay_many(self, intent: str, payments: Sequence[Entry], reference: str = "", metadata: dict[str, str] | None = None, *,
-                 asset: str = "", timeout: float | None = None, settle: bool = False) -> _P:
+                 asset: str | None = None, timeout: float | None = None, settle: bool = False) -> _P:
         """Is pay for a batch: all its payments are made, or none."""
-        return self._run(self._paid(intent, True, payments, reference, metadata, asset, timeout, settle))
+        return self._run(self._pay(intent, True, payments, reference, metadata, asset, timeout, settle))
 
     def propose(self, intent: str, *, timeout: float | None = None, **asked: Unpack[CreateProposalRequest]) -> Any:
         """Proposes the payment of an intent, for another key to approve or a later time, and returns the Proposal.
 
         It is repeated as pay is, with which it shares its intents: one of them pays. Raises Refused or OutcomeUnknown.
         """
+        _known(asked, CreateProposalRequest, asked.get("payments"), ProposedEntry)
         for amount in [asked.get("amount") or 0, *(entry["amount"] for entry in asked.get("payments") or [])]:
             amount_of(amount)
         return self._run(_Call(self, timeout, key(intent)).ask("id", "POST", "/proposals", json.dumps(asked).encode()))
@@ -397,8 +408,9 @@ class _Base(Generic[_P]):
         """Returns a payment once it is confirmed or failed. Raises OutcomeUnknown if it is pending at the deadline."""
         return self._run(self._ended(payment if isinstance(payment, str) else payment["tx_hash"], timeout))
 
-    async def _paid(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any, asset: str,
-                    timeout: float | None, settle: bool, different_from: str = "") -> Any:
+    async def _pay(self, intent: str, many: bool, payments: Sequence[Entry], reference: str, metadata: Any,
+                   asset: str | None, timeout: float | None, settle: bool, different_from: str = "") -> Any:
+        _known({"asset": asset}, Batch, payments, Entry)
         entries = [_with({"to": p["to"], "amount": amount_of(p["amount"])}, reference=p.get("reference")) for p in payments]
         batch = _with({"payments": entries}, reference=reference, metadata=metadata, asset=asset)
         one = _with(entries[0], metadata=metadata, asset=asset, different_from=different_from) if not many else batch

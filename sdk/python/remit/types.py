@@ -440,14 +440,14 @@ class Order(TypedDict):
     to: str
     amount: AmountInput
     reference: NotRequired[str]
-    asset: NotRequired[str]
+    asset: NotRequired[AssetInput]
     metadata: NotRequired[dict[str, str]]
     different_from: NotRequired[str]
 
 
 class Batch(TypedDict):
     payments: list[Entry]
-    asset: NotRequired[str]
+    asset: NotRequired[AssetInput]
     reference: NotRequired[str]
     metadata: NotRequired[dict[str, str]]
 

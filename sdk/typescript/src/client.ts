@@ -49,7 +49,7 @@ export interface Details extends Deadline {
   differentFrom?: string;
 }
 
-/** The API refused the request, which started nothing. */
+/** The API refused the request, which started nothing. After proposal_open, the open proposal may still pay. */
 export class Refused extends Error {
   override name = "Refused";
   /** No earlier request can pay either: only then pay by another way. Without settle, it only covers this client's. */
@@ -106,7 +106,7 @@ const [ahead, grace] = [30, 40];
 export function key(intent: string): string {
   const unusable = /^$|\p{Surrogate}|^\p{White_Space}|\p{White_Space}$/u;
   if (typeof intent !== "string" || unusable.test(intent) || intent.normalize("NFC") !== intent) {
-    throw new TypeError("no intent: name what is paid, such as an order, in well-formed text in NFC without blanks around");
+    throw new TypeError("no intent: name what is paid, such as an order, in well-formed NFC without blanks around");
   }
   return "sdk1-" + createHash("sha256").update(`remit intent\0${intent}`, "utf8").digest("hex");
 }
@@ -192,7 +192,7 @@ class Call {
     try {
       const left = this.end - this.over.now();
       if (left <= 0) throw new Error("the deadline passed");
-      this.last = await this.over.send(method, this.over.url.replace(/\/$/, "") + path, headers, body, Math.min(lifetime, left));
+      this.last = await this.over.send(method, this.over.url + path, headers, body, Math.min(lifetime, left));
       this.over.memory.time(this.last);
       return parse(this.last.text);
     } catch (cause) {
@@ -309,6 +309,14 @@ class Call {
   }
 }
 
+/** Throws a TypeError for a field that the API would ignore, such as a mistyped one, or for an empty asset. */
+function known(given: object, fields: string): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (!fields.split(" ").includes(name)) throw new TypeError(`there is no field ${name}: use some of ${fields}`);
+    if (name === "asset" && value === "") throw new TypeError("the asset is empty: name one of assets(), or undefined");
+  }
+}
+
 /** Reports whether a stored payment is what was asked for. */
 function same(asked: Batch, p: Payment): boolean {
   const have = p.payments ?? [{ to: p.to ?? "", amount: p.amount, reference: p.reference }];
@@ -327,14 +335,14 @@ export class Client extends Endpoints {
 
   constructor({ url, key = "", timeoutMs = 120_000, send = overFetch, now = () => performance.now(), sleep = delay }: ClientOptions) {
     super();
-    this.over = { url, key, timeoutMs, send, now, sleep, memory: new Memory(now) };
     if (!urls.test(url ?? "")) throw new TypeError("the URL is unusable: give https://, or http:// to this machine, and a host");
-    if (!keys.test(key)) throw new TypeError("the API key has a blank, a line break or a letter that no key has: give it as it was shown");
+    if (!keys.test(key)) throw new TypeError("the API key has a blank or a letter that no key has: give it as shown");
+    this.over = { url: url.replace(/\/$/, ""), key, timeoutMs, send, now, sleep, memory: new Memory(now) };
   }
 
   /**
    * Pays once for an intent (what is paid, such as an order), however often it is called, and returns the committed
-   * payment. Throws Refused (nothing was started), IntentReused, or OutcomeUnknown: then repeat the call.
+   * payment. Throws Refused (it started nothing), IntentReused, or OutcomeUnknown: then repeat the call.
    */
   async pay(intent: string, to: string, amount: AmountLike, details: Details = {}): Promise<Payment> {
     return this.paid(intent, false, [{ to, amount, reference: details.reference }], details);
@@ -346,12 +354,14 @@ export class Client extends Endpoints {
   }
 
   private async paid(intent: string, many: boolean, payments: Entry[], details: Details): Promise<Payment> {
-    const { reference, metadata, asset, timeoutMs, settle } = details;
-    const entries = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
-    const batch = { payments: entries, reference: reference || undefined, metadata, asset: asset || undefined };
+    known(details, "reference metadata asset timeoutMs settle" + (many ? "" : " differentFrom"));
+    for (const entry of payments) known(entry, "to amount reference");
+    const { reference, metadata, asset, timeoutMs, settle, differentFrom } = details;
+    const items = payments.map((p) => ({ to: p.to, amount: amountOf(p.amount), reference: p.reference || undefined }));
+    const batch = { payments: items, reference: reference || undefined, metadata, asset };
     const call = new Call(this.over, timeoutMs, key(intent));
     const asked: Batch = parse(write(batch)); // as the API reads it; the caller may change it meanwhile
-    const text = write(many ? batch : { ...entries[0], metadata, asset: batch.asset, different_from: details.differentFrom || undefined });
+    const text = write(many ? batch : { ...items[0], metadata, asset, different_from: differentFrom || undefined });
     const post: Post = () => call.ask("tx_hash", "POST", many ? "/send-payments" : "/send-payment", text);
     try {
       return await post();
@@ -366,6 +376,9 @@ export class Client extends Endpoints {
    * which it shares its intents: one of them pays. Throws Refused or OutcomeUnknown.
    */
   async propose(intent: string, asked: CreateProposalRequest, { timeoutMs }: Deadline = {}): Promise<Proposal> {
+    const entry = "to wallet_address amount reference";
+    known(asked, `${entry} payments asset metadata not_before expires_in_seconds approval different_from`);
+    for (const given of asked.payments ?? []) known(given, entry);
     for (const { amount } of [asked, ...(asked.payments ?? [])]) if (amount != null) amountOf(amount);
     return new Call(this.over, timeoutMs, key(intent)).ask("id", "POST", "/proposals", write(asked));
   }
@@ -386,8 +399,8 @@ export class Client extends Endpoints {
   }
 
   protected override async *pages(path: string, filters: Filters): AsyncGenerator<any, void, undefined> {
-    const given = Object.entries(filters).filter(([, value]) => value != null);
-    for (let query: Record<string, string> | undefined = Object.fromEntries(given.map(([k, v]) => [k, String(v)])); query; ) {
+    const given = Object.entries(filters).filter(([, value]) => value != null).map(([k, v]) => [k, String(v)]);
+    for (let query: Record<string, string> | undefined = Object.fromEntries(given); query; ) {
       const page: any = await this.request("data", "GET", `${path}?${new URLSearchParams(query)}`);
       yield* page.data;
       query = page.next_cursor ? { cursor: page.next_cursor } : undefined;
@@ -397,7 +410,7 @@ export class Client extends Endpoints {
 
 /** Returns the event of a raw body that was signed with the secret in the last five minutes. Throws for any other. */
 export function verifyWebhook(secret: string, body: string | Uint8Array, headers: Headers | Record<string, string | string[] | undefined>): Event {
-  const text = typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+  const text = typeof body === "string" ? body : new TextDecoder("utf8", { fatal: true, ignoreBOM: true }).decode(body);
   new Verifier(secret).verify(text, (headers instanceof Headers ? Object.fromEntries(headers) : headers) as Record<string, string>);
   return parse(text);
 }

@@ -825,7 +825,7 @@ export type components = {
             to: string;
             amount: components["schemas"]["AmountInput"];
             reference?: string;
-            asset?: string;
+            asset?: components["schemas"]["AssetInput"];
             metadata?: {
                 [key: string]: string;
             };
@@ -834,7 +834,7 @@ export type components = {
         /** @description Asks for 1 to 100 payments at once: all are made, or none. */
         Batch: {
             payments: components["schemas"]["Entry"][];
-            asset?: string;
+            asset?: components["schemas"]["AssetInput"];
             reference?: string;
             metadata?: {
                 [key: string]: string;

@@ -28,5 +28,5 @@ test("options that are undefined are the defaults", async () => {
   assert.equal((await api.get("0x1")).tx_hash, "0x1");
   assert.throws(() => new Client({ url: undefined }), TypeError);
   await assert.rejects(api.pay("order-7", "0x1", NaN), TypeError);
-  await assert.rejects(api.pay("order-7", "0x1", 1n, { timeoutMs: NaN }), TypeError);
+  for (const bad of [{ timeoutMs: NaN }, { assett: "x" }]) await assert.rejects(api.pay("a", "b", 1n, bad), TypeError);
 });

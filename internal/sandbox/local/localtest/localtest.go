@@ -54,9 +54,9 @@ func (s *Screen) Write(b []byte) (int, error) {
 	}
 }
 
-// Until returns the lines up to the first that matches, and forgets them. It waits a minute.
+// Until returns the lines up to the first that matches, and forgets them. It waits five minutes.
 func (s *Screen) Until(match func(line string) bool) (seen []string, err error) {
-	for limit := time.After(time.Minute); ; {
+	for limit := time.After(5 * time.Minute); ; {
 		select {
 		case line := <-s.lines:
 			if seen = append(seen, line); match(line) {
@@ -65,7 +65,7 @@ func (s *Screen) Until(match func(line string) bool) (seen []string, err error) 
 		case <-s.ended:
 			return nil, fmt.Errorf("the command ended before it printed more than\n%s", strings.Join(seen, "\n"))
 		case <-limit:
-			return nil, fmt.Errorf("within a minute the command printed only\n%s", strings.Join(seen, "\n"))
+			return nil, fmt.Errorf("within five minutes the command printed only\n%s", strings.Join(seen, "\n"))
 		}
 	}
 }

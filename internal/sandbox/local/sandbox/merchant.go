@@ -80,7 +80,7 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 type order struct {
 	To     string `json:"to"`
 	Amount string `json:"amount"` // in the token's smallest unit
-	Asset  string `json:"asset"`  // "" is the default
+	Asset  string `json:"asset"`
 	Key    string `json:"key"`
 }
 
@@ -134,7 +134,7 @@ func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []re
 
 // propose proposes an order's payment, for the page's second key to approve.
 func (s *Sandbox) propose(ctx context.Context, o order) error {
-	_, err := s.api.AttemptProposal(ctx, o.Key, remit.CreateProposalRequest{To: o.To, Amount: remit.Amount(o.Amount), Asset: o.Asset})
+	_, err := s.api.AttemptProposal(ctx, o.Key, remit.CreateProposalRequest{To: o.To, Amount: remit.Amount(o.Amount), Asset: &o.Asset})
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -159,10 +159,7 @@ func (s *Sandbox) unused() string {
 
 // ask makes one request. Without an answer the outcome is unknown.
 func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) reply {
-	p, err := s.api.Attempt(ctx, o.Key, struct {
-		remit.Order
-		Asset string `json:"asset,omitempty"`
-	}{remit.Order{To: o.To, Amount: remit.Amount(o.Amount)}, o.Asset})
+	p, err := s.api.Attempt(ctx, o.Key, remit.Order{To: o.To, Amount: remit.Amount(o.Amount), Asset: &o.Asset})
 	refusal, refused := errors.AsType[*remit.Refused](err)
 	open, unknown := errors.AsType[*remit.OutcomeUnknown](err)
 	s.mu.Lock()

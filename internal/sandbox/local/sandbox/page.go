@@ -78,6 +78,7 @@ func (s *Sandbox) do(w http.ResponseWriter, r *http.Request) {
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&asked)
 	times := cmp.Or(asked.Times, 1)
+	asked.Asset = cmp.Or(asked.Asset, s.rails[0].Asset)
 	var id payment.ID
 	var replies []reply
 	switch {

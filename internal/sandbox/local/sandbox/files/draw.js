@@ -105,8 +105,7 @@ export function clear() {
   }
 }
 
-// drawPayments draws the payments that have changed, the newest first, and no more
-// than the page lists.
+// drawPayments draws the payments that have changed, the newest first, and no more than the page lists.
 export function drawPayments(payments, facts, open) {
   for (const p of payments) {
     let row = rows.get(p.id);

@@ -49,15 +49,11 @@ function live(text, kind) {
   $("live").className = kind;
 }
 
-if ("EventSource" in window) {
-  const events = new EventSource("/page/events");
-  events.addEventListener("open", () => {
-    clear();
-    drawn = {};
-    live("live", "on");
-  });
-  events.addEventListener("error", () => live("the stack does not answer; trying again", "off"));
-  events.addEventListener("message", (e) => draw(JSON.parse(e.data)));
-} else {
-  live("this browser cannot follow the stack: it has no server-sent events", "off");
-}
+const events = new EventSource("/page/events");
+events.addEventListener("open", () => {
+  clear();
+  drawn = {};
+  live("live", "on");
+});
+events.addEventListener("error", () => live("the stack does not answer; trying again", "off"));
+events.addEventListener("message", (e) => draw(JSON.parse(e.data)));
