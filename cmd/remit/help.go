@@ -78,7 +78,6 @@ func spelled(root *kong.Node, args []string) []string {
 	return args
 }
 
-// goWords are Go's errors of a flag's value, and our words for them.
 var goWords = [...]struct {
 	gos  *regexp.Regexp
 	ours string
@@ -92,7 +91,6 @@ var goWords = [...]struct {
 	{regexp.MustCompile(`stat (.*): no such file or directory`), `there is no file $1; correct the path`},
 }
 
-// plain returns the error of a command line without Go's words.
 func plain(err error) error {
 	if err == nil {
 		return nil

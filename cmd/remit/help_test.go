@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestHelp: remit --help names every command, in at most 25 lines of 80 columns.
@@ -82,25 +83,16 @@ func TestComplete(t *testing.T) {
 // TestVersionAndHelp: words do the same as flags, and a command that lacks one gets the list of them.
 func TestVersionAndHelp(t *testing.T) {
 	version = "v0.1.0"
-	for line, want := range map[string]string{
-		"--version":   "remit v0.1.0\n",
-		"version":     "remit v0.1.0\n",
-		"help":        "Usage: remit <command>,",
-		"help wallet": "Usage: remit wallet <command>",
-		"":            "Usage: remit <command>,",
-		"wallet":      "Usage: remit wallet <command>",
-		"walet":       `unexpected argument walet, did you mean "wallet"?`,
-		"pay main.go": "missing flags: --key=STRING; set REMIT_API_KEY, or add --key",
-	} {
+	for _, c := range tabletest.Read(t, nil) {
 		var b bytes.Buffer
 		parser := newParser(&commands{}, kong.Writers(&b, &b), kong.Exit(func(int) { panic(true) }))
 		func() {
 			defer func() { _ = recover() }()
-			_, err := parser.Parse(spelled(parser.Model.Node, strings.Fields(line)))
+			_, err := parser.Parse(spelled(parser.Model.Node, strings.Fields(c.In[0])))
 			b.WriteString(plain(err).Error())
 		}()
-		if !strings.HasPrefix(b.String(), want) {
-			t.Errorf("remit %s prints\n%s", line, &b)
+		if !strings.HasPrefix(b.String(), c.Want) {
+			t.Errorf("remit %s prints\n%s", c.In[0], &b)
 		}
 	}
 	if version = ""; !strings.HasPrefix(builtAs(), "remit ") || len(builtAs()) < 8 {
@@ -108,8 +100,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameCommands: each `remit …` of the documents is a command, and each
-// --flag beside it is one of that command's, or of a command in front of it.
+// TestDocumentsNameCommands: each `remit …` of the documents is a command, and each --flag beside it is one of its.
 func TestDocumentsNameCommands(t *testing.T) {
 	parser := must.Get(kong.New(&commands{}, kong.Name("remit")))(t)
 	pages := must.Get(filepath.Glob("../../docs/*/*.md"))(t)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -40,7 +41,6 @@ type commands struct {
 // version is the release that tools/release builds. Other programs have the version that Go gives their module.
 var version string
 
-// builtAs returns the version that remit --version prints.
 func builtAs() string {
 	if built, ok := debug.ReadBuildInfo(); ok && version == "" {
 		return "remit " + built.Main.Version
@@ -57,6 +57,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the command at once
 	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
+	slog.SetLogLoggerLevel(slog.LevelWarn)
 	var cli commands
 	cli.Local.Operate, cli.MCP.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	cli.Local.Version = cli.MCP.Version

@@ -32,8 +32,7 @@ import (
 )
 
 // TestErrorsNameTheNextStep holds that every error of the commands is in a table with the part of its text that names
-// the next step, or in parentheses the reason why it has none. An error that wraps another one and adds no step needs
-// no row.
+// the next step, or the reason why it has none; but not one that wraps another and adds no step.
 func TestErrorsNameTheNextStep(t *testing.T) {
 	texts := map[string]string{} // and where they are
 	for _, root := range []string{".", "../../internal/cli"} {
@@ -131,16 +130,15 @@ func TestWrongUse(t *testing.T) {
 	must.OK(t, p.Interrupt())
 }
 
-// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, no text of Go is in the results, and the next run pays
-// the rest.
+// TestPayInterrupted: Ctrl-C ends remit pay with one sentence, without text of Go, and the next run pays the rest.
 func TestPayInterrupted(t *testing.T) {
 	_, m := local(t, "--block-time", "200ms")
 	list := filepath.Join(t.TempDir(), "list.csv")
-	must.OK(t, os.WriteFile(list, []byte("address,amount_units,reference\n"+strings.Repeat(payee+",1,\n", 3000)), 0o600))
+	must.OK(t, os.WriteFile(list, []byte("address,amount_units\n"+strings.Repeat(payee+",1\n", 3000)), 0o600))
 	t.Setenv("REMIT_URL", m.URL)
 	t.Setenv("REMIT_API_KEY", m.Key)
 	var stderr bytes.Buffer
-	args := []string{"pay", list, "--yes", "--duplicates", "--concurrency", "4"}
+	args := []string{"pay", list, "--yes", "--duplicates"}
 	p := must.Get(localtest.Launch(t.Context(), &stderr, binary, args...))(t)
 	must.Get(p.Out.Until(func(line string) bool { return strings.Contains(line, "line 3001 repeats") }))(t)
 	for written := []byte(nil); !bytes.Contains(written, []byte(",pending,")); written, _ = os.ReadFile(list + ".results.csv") {
@@ -157,26 +155,23 @@ func TestPayInterrupted(t *testing.T) {
 	}
 }
 
-// TestPayAListOfThePage pays the sample file as docs/clients.md does: each row alone, and
-// under another name as a batch, each twice.
+// TestPayAListOfThePage pays the sample file as docs/clients.md does, by row and then as a batch, each twice.
 func TestPayAListOfThePage(t *testing.T) {
 	_, m := local(t)
 	sample, err := os.ReadFile("../../examples/payroll.csv")
 	list := filepath.Join(t.TempDir(), "payroll.csv")
 	must.OK(t, errors.Join(err, os.WriteFile(list, sample, 0o600)))
-	for begin, wants := range map[string][]string{
-		".cache/run/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
-		".cache/run/remit pay examples/payroll.csv --batch": {"in 1 batch", "to pay          nothing", "\n4,confirmed,0x"},
-	} {
-		printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", begin),
+	for _, wants := range [][]string{{"--key", "3 rows, 2230.75 USDC in all"}, {"--batch", "in 1 batch", "paid elsewhere"}} {
+		block := guidetest.Read(t, "../..", "docs/clients.md", ".cache/run/remit pay examples/payroll.csv "+wants[0])
+		printed := guidetest.Run(t, block,
 			".cache/run/remit", "REMIT_URL="+m.URL+" "+binary, "examples/payroll.csv", list, "$KEY", m.Key)
-		for _, want := range wants {
+		for _, want := range append(wants[1:], "to pay          nothing", "\n4,confirmed,0x") {
 			if !strings.Contains(printed, want) {
 				t.Errorf("it did not print %q:\n%s", want, printed)
 			}
 		}
-		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 1 ||
-			strings.Count(printed, "nothing new: 3 rows, 2230.75 USDC, on ") != 1 {
+		if strings.Count(printed, "confirmed: 3 rows, 2230.75 USDC") != 1 ||
+			strings.Count(printed, "nothing new: 3 rows, 2230.75 USDC, since ") != 1 {
 			t.Errorf("it printed\n%s", printed)
 		}
 	}

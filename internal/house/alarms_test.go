@@ -238,7 +238,7 @@ func refused(code string, call func(aws.Config) error) func(*emf.Meter) {
 	return func(*emf.Meter) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
-			_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"%s [None, %s]"}`, "x#"+strings.Fields(code)[0], "reasons", code)
+			_, _ = fmt.Fprintf(w, `{"__type":%q,"message":"%s [None, %s]"}`, "x#"+strings.Fields(code)[0], "why", code)
 		}))
 		defer server.Close()
 		defer slog.SetDefault(slog.Default())

@@ -45,6 +45,22 @@ func TestMainsOnlyWire(t *testing.T) {
 	}
 }
 
+// TestNames: names say something, and no decision has the number of a deleted one. Tests use no library of assertions,
+// and are in external packages, but for those of mains and a few that need names which are not exported.
+func TestNames(t *testing.T) {
+	inner := regexp.MustCompile(`^(cmd|functions|tools)/|/(export|states|bill|profile|sizelimits|view)_test\.go$`)
+	external, asserts := regexp.MustCompile(`(?m)^package \w+_test$`), regexp.MustCompile(`"(github.com/(stretchr|onsi)|go.uber.org/mock)/`)
+	barred := regexp.MustCompile(`(^|[/_])(util|common|helper|base|manager|service|type|model)s?(_test)?(/|\.go$)|/00(05|08|16)-`)
+	for path, text := range files(t) {
+		if barred.MatchString(path) && !strings.HasPrefix(path, "internal/proof/model/") { // of the protocol
+			t.Errorf("CONTRIBUTING.md bars the name of %s", path)
+		}
+		if strings.HasSuffix(path, "_test.go") && (!external.Match(text) && !inner.MatchString(path) || asserts.Match(text)) {
+			t.Errorf("%s: tests are in external packages, and use the standard library and go-cmp", path)
+		}
+	}
+}
+
 func TestDocumentsNameTargetsOfTheMakefile(t *testing.T) {
 	all := files(t)
 	named := regexp.MustCompile("(?m)(?:`|'|^\\s*\\$?\\s*)make ([a-z0-9-]+)")
@@ -75,17 +91,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestProse: at most one word in 1,000 of a package's comments, and of Markdown, is "what". Sentences built on it lack a noun,
-// and read as translated.
+// TestProse: at most one word in 1,000 of a package's comments, and of Markdown, is "what". Sentences built on it lack
+// a noun, and read as translated. Markdown does not count parts of the repository, since counts go stale.
 func TestProse(t *testing.T) {
 	comment, what := regexp.MustCompile(`(?m)(^|\s)//.*`), regexp.MustCompile(`(?i)\bwhat\b`)
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|https?://[^ )]*")
+	count := regexp.MustCompile(`(?i)\b(\d+|two|three|four|five|six|seven|eight|nine|ten|\w+teen|twenty\S*) (\w+ )?(functions|alarms|pages)\b`)
 	words, found := map[string]int{}, map[string][]string{}
 	for path, text := range files(t) {
 		kind := filepath.Dir(path)
 		switch {
 		case filepath.Ext(path) == ".md":
 			kind, text = "Markdown", code.ReplaceAll(text, []byte("x"))
+			if n := count.Find(text); n != nil {
+				t.Errorf("%s counts parts of the repository: %s", path, n)
+			}
 		case filepath.Ext(path) == ".go" && !strings.HasSuffix(path, ".gen.go"):
 			text = bytes.Join(comment.FindAll(text, -1), []byte("\n"))
 		default:

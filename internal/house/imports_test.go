@@ -59,7 +59,7 @@ func TestImportsPointDown(t *testing.T) {
 			other, _ := grouped(imp)
 			if strings.HasPrefix(imp, module) && floor(floors, short(imp)) >= floor(floors, name) ||
 				other != "" && other != group && floor(groups, other) >= floor(groups, group) {
-				t.Errorf("%s must not import %s, which is no floor below", pkg[0], imp)
+				t.Errorf("%s must not import %s, which is not below it (CONTRIBUTING.md)", pkg[0], imp)
 			}
 			for _, heavy := range onlyIn {
 				if matches(imp, heavy.Name) && !has(heavy.Want, name) && !strings.HasSuffix(name, "test") {

@@ -142,7 +142,7 @@ func TestTheBuildHasTheStagesParameters(t *testing.T) {
 	for name, text := range map[string]string{
 		"samconfig.toml": string(files(t)["samconfig.toml"]), "tools/install": "#!/bin/sh",
 		"tools/samconfig":     string(files(t)["tools/samconfig"]),
-		".cache/venv/bin/sam": "#!/bin/sh\necho \"$@\"", ".cache/venv/bin/python": "#!/bin/sh\nexec " + python + " \"$@\"",
+		".cache/venv/bin/sam": "#!/bin/sh\necho $*", ".cache/venv/bin/python": "#!/bin/sh\nexec " + python + " \"$@\"",
 	} {
 		must.OK(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))

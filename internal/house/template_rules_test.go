@@ -158,8 +158,8 @@ func logsWords(r node) string {
 func repeats(r node) string {
 	responses := at[node](r, "Properties.GatewayResponses")
 	for kind, response := range responses {
-		if text := at[string](response, "ResponseTemplates.application/json"); text == "" || strings.Contains(text, "$") {
-			return fmt.Sprintf("%s answers %q", kind, text)
+		if is := at[string](response, "ResponseTemplates.application/json"); is == "" || strings.Contains(is, "$") {
+			return fmt.Sprintf("%s answers %q", kind, is)
 		}
 	}
 	if len(responses) == 0 {

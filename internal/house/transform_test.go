@@ -169,8 +169,10 @@ func longest(t *testing.T, v any) int {
 }
 
 // releases prints the Release of each case that it reads: a build, its parameters, those deployed, the last failure.
+// Most builds have the same template, which takes longest to parse.
 const releases = `
-import importlib.machinery, json, sys
+import functools, importlib.machinery, json, samtranslator.yaml_helper as helper, sys
+helper.yaml_parse = functools.cache(helper.yaml_parse)
 config = importlib.machinery.SourceFileLoader("samconfig", "tools/samconfig").load_module()
 json.dump([config.release(*case) for case in json.load(sys.stdin)], sys.stdout)`
 

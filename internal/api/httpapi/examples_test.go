@@ -102,41 +102,45 @@ func TestExamples(t *testing.T) {
 		delete(examples, c.Name)
 		got := newAPI(t).play(c.In...)
 		if diff := cmp.Diff(want.body, decode(t, []byte(got.body))); diff != "" {
-			t.Errorf("-openapi.yaml +got:\n%s", diff)
+			t.Errorf("%s has another body (-openapi.yaml +got):\n%s", want.line, diff)
 		}
 		if got.outcome(t, c.Want); want.status != "" && want.status != c.Want {
-			t.Errorf("openapi.yaml has it under %s", want.status)
+			t.Errorf("%s has it under %s", want.line, want.status)
 		}
 	})
-	for name := range examples {
-		t.Errorf("no case says how the example %q comes about", name)
+	for name, e := range examples {
+		t.Errorf("%s: no case says how the example %q comes about", e.line, name)
 	}
 }
 
 type example struct {
 	status string // empty for a shared response
 	body   any
+	line   string
 }
 
 // readExamples returns every example of a response in openapi.yaml by operation, status and name.
 func readExamples(t *testing.T) map[string]example {
 	doc := describe(t)
 	examples := map[string]example{}
-	add := func(name, status string, response any) {
+	add := func(name, status string, response any, pointer string) {
 		for kind, v := range object(dig(response, "content", "application/json", "examples")) {
+			at := pointer + "/content/application~1json/examples/" + kind
 			if ref, ok := object(v)["$ref"].(string); ok {
-				v = dig(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+				v, at = dig(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...), ref[1:]
 			}
-			examples[name+" "+kind] = example{status, decode(t, must.Get(json.Marshal(object(v)["value"]))(t))}
+			examples[name+" "+kind] = example{status, decode(t, must.Get(json.Marshal(object(v)["value"]))(t)),
+				must.Get(contract())(t).Line(at)}
 		}
 	}
 	for _, op := range operations(doc) {
+		at := "/paths/" + strings.ReplaceAll(fmt.Sprint(op["path"]), "/", "~1") + "/" + strings.ToLower(fmt.Sprint(op["method"]))
 		for status, response := range object(op["responses"]) {
-			add(fmt.Sprint(op["operationId"], " ", status), status, response)
+			add(fmt.Sprint(op["operationId"], " ", status), status, response, at+"/responses/"+status)
 		}
 	}
 	for name, response := range object(dig(doc, "components", "responses")) {
-		add("responses."+name, "", response)
+		add("responses."+name, "", response, "/components/responses/"+name)
 	}
 	return examples
 }

@@ -61,31 +61,18 @@ func TestSingleEndpoint(t *testing.T) {
 	a := newAPI(t)
 	e := httpapi.ListWebhooks(a.hooks.Registry)
 	caller := apikey.Principal{MerchantID: a.merchant, KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
-	for _, test := range []struct {
-		name, method, path string
-		principal          bool
-		want               int
-		allow              string
-	}{
-		{"its route with a caller", "GET", "/webhooks", true, 200, ""},
-		{"its route reached past the authorizer fails closed", "GET", "/webhooks", false, 401, ""},
-		{"another method of its path lists all the path's methods", "PUT", "/webhooks", true, 405, "POST, GET"},
-		{"another route is not served here", "GET", "/transactions", true, 404, ""},
-		{"a trailing slash that a gateway let pass", "GET", "/webhooks/", true, 404, ""},
-		{"a second key, beside one that the gateway has cached", "GET", "/webhooks?2", true, 401, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := a.request(test.method, strings.TrimSuffix(test.path, "?2"), "") // its key alone proves nothing here
-			r.Header["X-Api-Key"] = slices.Repeat(r.Header["X-Api-Key"], 1+strings.Count(test.path, "?2"))
-			if test.principal {
-				r = r.WithContext(apikey.WithPrincipal(r.Context(), caller))
-			}
-			got := a.serve(e, r)
-			if got.status != test.want || got.header.Get("Allow") != test.allow {
-				t.Errorf("%d, Allow %q: %s", got.status, got.header.Get("Allow"), got.body)
-			}
-		})
-	}
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		method, path, _ := strings.Cut(c.In[0], " ")
+		r := a.request(method, path, "") // its key alone proves nothing here
+		switch c.In[1] {
+		case "two keys":
+			r.Header["X-Api-Key"] = slices.Repeat(r.Header["X-Api-Key"], 2)
+			fallthrough
+		case "a caller":
+			r = r.WithContext(apikey.WithPrincipal(r.Context(), caller))
+		}
+		a.serve(e, r).outcome(t, c.Want)
+	})
 }
 
 // TestOpenAPIIsComplete: every route is described under its handler's name, and nothing else is.
@@ -128,25 +115,13 @@ func TestUnauthorized(t *testing.T) {
 	a := newAPI(t)
 	old := a.key
 	a.key = a.rotate(a.keyID(), 0).Secret.Reveal()
-	for name, headers := range map[string][]string{
-		"no key":                    {"X-Api-Key: (none)"},
-		"an expired key":            {"X-Api-Key: " + old},
-		"the key twice":             {"X-Api-Key: " + a.key, "X-Api-Key: " + a.key},
-		"two keys in one header":    {"X-Api-Key: " + a.key + ", " + a.key},
-		"the key in another header": {"X-Api-Key: (none)", "Authorization: Bearer " + a.key},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, r := range httpapi.Routes {
-				if r.Scopes == 0 {
-					continue
-				}
-				got := a.send(r.Method, concrete(r.Path), "", headers...)
-				if got.status != 401 || got.body != `{"detail":"Invalid API Key"}` || len(got.body) != 28 {
-					t.Errorf("%s %s: %d %q", r.Method, r.Path, got.status, got.body)
-				}
+	tabletest.Run(t, map[string]string{"key": a.key, "old": old}, func(t *testing.T, c tabletest.Case) {
+		for _, r := range httpapi.Routes {
+			if got := a.send(r.Method, concrete(r.Path), "", c.In...); r.Scopes != 0 && fmt.Sprint(got.status, " ", got.body) != c.Want {
+				t.Errorf("%s %s: %d %q", r.Method, r.Path, got.status, got.body)
 			}
-		})
-	}
+		}
+	})
 	if len(a.payments.got) > 0 {
 		t.Error("a request without a key reached dispatch")
 	}

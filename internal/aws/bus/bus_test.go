@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/remit-payouts/remit/internal/aws/bus"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestPut: an event has reached the bus only if its own entry has an id; a bus that failed is left alone for a while.
@@ -30,29 +33,19 @@ func TestPut(t *testing.T) {
 	config := aws.Config{Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}
 	b := bus.Open(config, "arn:aws:events:eu-west-1:1:event-bus/payouts", func() time.Time { return now })
 	ev := webhook.Event{ID: "evt_1", Type: webhook.PaymentConfirmed, At: now, Body: []byte(`{"id":"evt_1"}`)}
-	for _, c := range []struct {
-		why    string
-		status int
-		answer string
-		fails  bool
-	}{
-		{"taken", 200, `{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}`, false},
-		{"its entry was refused", 200, `{"FailedEntryCount":1,"Entries":[{"ErrorCode":"InternalFailure","ErrorMessage":"x"}]}`, true},
-		{"no entry is named", 200, `{"FailedEntryCount":0,"Entries":[]}`, true},
-		{"refused", 400, `{"__type":"AccessDeniedException"}`, true},
-		{"down", 500, `{}`, true},
-	} {
-		requests, status, answer = nil, c.status, c.answer
-		if err := b.Put(t.Context(), ev); (err != nil) != c.fails || len(requests) != 1 {
-			t.Errorf("%s: %v, after %d requests", c.why, err, len(requests))
+	for _, c := range tabletest.Read(t, nil) {
+		fails := c.Want == "an error"
+		requests, status, answer = nil, must.Get(strconv.Atoi(c.In[0]))(t), c.In[1]
+		if err := b.Put(t.Context(), ev); (err != nil) != fails || len(requests) != 1 {
+			t.Errorf("%s: %v, after %d requests", c.Name, err, len(requests))
 		}
 		for _, part := range []string{`"Source":"remit"`, `"DetailType":"payment.confirmed"`, `"Detail":"{\"id\":\"evt_1\"}"`, "event-bus/payouts"} {
 			if !strings.Contains(requests[0], part) {
 				t.Errorf("%s lacks %s", requests[0], part)
 			}
 		}
-		if err := b.Put(t.Context(), ev); c.fails && (err == nil || len(requests) != 1) {
-			t.Errorf("%s, and asked again at once: %v, %d requests", c.why, err, len(requests))
+		if err := b.Put(t.Context(), ev); fails && (err == nil || len(requests) != 1) {
+			t.Errorf("%s, and asked again at once: %v, %d requests", c.Name, err, len(requests))
 		}
 		now = now.Add(30 * time.Second)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
 	"github.com/remit-payouts/remit/internal/aws/schema"
@@ -46,7 +47,7 @@ func TestRaces(t *testing.T) {
 	storetest.Races(t, p.Database)
 }
 
-// pairs returns a source of pairs of stores. At its end, a pair compares the attributes of its items with TestFrozen's.
+// pairs returns a source of pairs of stores. At its end, a pair compares attributes and their types with TestFrozen's.
 func pairs(t *testing.T) func(context.Context) storetest.Pair {
 	w, frozen := new(wire), map[string]bool{}
 	for _, file := range must.Get(filepath.Glob("testdata/frozen/*.items"))(t) {
@@ -67,12 +68,13 @@ func pairs(t *testing.T) func(context.Context) storetest.Pair {
 			Database: storetest.Stores{Payments: there, Webhooks: dynamo.NewWebhooks(db, tables.Webhooks),
 				Keys: dynamo.NewAPIKeys(db, tables.APIKeys), Damage: damager{t, db, tables.Payments}},
 			Lose: w.lose,
+			Copy: func(of string, others []string) { copies(t, db, tables.Payments, of, others) },
 			Close: func() {
 				w.meddle = nil
 				names := []string{tables.APIKeys, tables.Payments, tables.Webhooks}
 				for _, item := range items(t, db, names...) {
 					text := string(must.Get(attributevalue.MarshalMapJSON(item))(t))
-					for _, name := range attributesOf(text) {
+					for _, name := range attributesOf(strings.ReplaceAll(text, `{"S":"none"}`, "")) { // a damager's
 						if !frozen[name] {
 							t.Errorf("no frozen item has %s of %s", name, text)
 						}
@@ -82,6 +84,28 @@ func pairs(t *testing.T) func(context.Context) storetest.Pair {
 					must.Get(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}))(t)
 				}
 			},
+		}
+	}
+}
+
+// copies stores a denial for other recipients too, or the sums of a key in a day for other keys.
+func copies(t *testing.T, db *dynamodb.Client, table, of string, others []string) {
+	put := func(item map[string]types.AttributeValue) {
+		must.Get(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}))(t)
+	}
+	for _, item := range items(t, db, table) {
+		if sk, _ := item["sk"].(*types.AttributeValueMemberS); sk.Value == of {
+			for _, other := range others {
+				item["sk"] = text(other)
+				put(item)
+			}
+		}
+		if keys, is := item["keys"].(*types.AttributeValueMemberSS); is && slices.Contains(keys.Value, of) {
+			for _, other := range others {
+				item["spent#"+other], item["count#"+other] = item["spent#"+of], item["count#"+of]
+			}
+			keys.Value = append(keys.Value, others...)
+			put(item)
 		}
 	}
 }
@@ -102,7 +126,7 @@ func (d damager) SpoilPendingTx(id wallet.ID, nonce uint64) {
 }
 
 func (d damager) SpoilWallet(id wallet.ID) {
-	damage(d.T, d.db, d.table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "much")
+	damage(d.T, d.db, d.table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "none")
 }
 
 func (d damager) SpoilRegistration(id wallet.ID) {

@@ -43,8 +43,8 @@ import (
 // items, so the files in testdata/frozen never change, and no flag writes them. A line of a .items file is a table and
 // an item; the .values file has what the version read, without fields that are zero and were added later.
 //
-// TestAlike reports an attribute that no frozen item has. The version that adds it adds two files: a copy of the newest
-// items, some with the attribute, and their values, which this test prints while that file is missing.
+// TestAlike reports an attribute that no frozen item has, or not of that type. The version that adds it adds two files:
+// a copy of the newest items, some with the attribute, and their values, which this test prints while that is missing.
 //
 // The items also have the attribute novelty, as if a later version had added it: no update may remove it.
 func TestFrozen(t *testing.T) {
@@ -281,14 +281,14 @@ func items(t *testing.T, db *dynamodb.Client, tables ...string) map[string]map[s
 
 var (
 	keyed     = regexp.MustCompile(`"(?:key_hash|pk)":\{"S":"([a-z]+#)?`)
-	attribute = regexp.MustCompile(`"([a-z_]{1,24})(#[^"]*)?":\{"[A-Z]+":`)
+	attribute = regexp.MustCompile(`"([a-z_]{1,24})(#[^"]*)?":\{"([A-Z]+)":`)
 )
 
-// attributesOf returns the names of an item's attributes, nested ones too, each behind the prefix of the item's key.
+// attributesOf returns an item's attributes, nested ones too, each as "payment#S created_at": key's prefix, type, name.
 func attributesOf(item string) (names []string) {
 	for _, match := range attribute.FindAllStringSubmatch(item, -1) {
 		if !strings.HasPrefix(match[1], "mer_") && !strings.HasPrefix(match[1], "pay_") { // keys of a wallet's maps
-			names = append(names, keyed.FindStringSubmatch(item)[1]+" "+match[1])
+			names = append(names, keyed.FindStringSubmatch(item)[1]+match[3]+" "+match[1])
 		}
 	}
 	return names

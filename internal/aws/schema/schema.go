@@ -19,8 +19,7 @@ type Tables struct{ APIKeys, Payments, Webhooks string }
 
 func (t Tables) names() []string { return []string{t.APIKeys, t.Payments, t.Webhooks} }
 
-// Create creates the tables that do not exist, with the keys and indexes of template.yaml, and returns when all can be
-// used. It leaves existing tables as they are.
+// Create creates the missing tables, with the keys and indexes of template.yaml, and returns when all can be used.
 func Create(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, in := range t.definitions() {
 		_, err := db.CreateTable(ctx, in)
@@ -59,9 +58,8 @@ func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
-// definitions returns the tables' definitions. The merchant index of Payments projects the keys and the state only, so
-// that event bodies and call data are not written twice. A list reads the payments of a page from the table, and the
-// state keeps it from reading payments of another status.
+// definitions returns the tables' definitions. The merchant index of Payments projects the keys and the state only: a
+// list reads from the table the payments of its page and status, whose events and call data are not written twice.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
 		table(t.APIKeys, "key_hash", "", index("merchant", "merchant_id", "created_at", types.ProjectionTypeAll)),
@@ -70,9 +68,8 @@ func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	}
 }
 
-// Lacks lists the properties from template.yaml that the tables lack, a sentence for each: their keys and indexes,
-// backups to any second, an expiry of items, and, if protected, a protection against being deleted. A table that a
-// restore has made lacks all but the first until it is set again.
+// Lacks lists the properties from template.yaml that the tables lack, a sentence for each: their keys and indexes, and,
+// as after a restore, backups to any second, an expiry of items, and, if protected, a protection against deletion.
 func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) (lacks []string, err error) {
 	for _, want := range t.definitions() {
 		name := want.TableName

@@ -1,6 +1,5 @@
 // Package operator has the commands for a stack on AWS or in a process of this machine. They use the rights of the
-// person who runs them (package deployed) and change a stack only through package change. They store a private key in
-// its own secret and never print it; only remit recover reads keys.
+// person who runs them, and change a stack only through package change. None prints a key, and only recover reads any.
 package operator
 
 import (
@@ -70,8 +69,7 @@ func socket(address string) (string, error) {
 	return filepath.Join(dir, strings.Replace(address, "localhost", "127.0.0.1", 1)+".sock"), nil
 }
 
-// Serve takes operators' commands for the stack that serves the API at an address,
-// until the result is closed. Commands run in this process, where the data is.
+// Serve runs operators' commands in this process, which serves the API at an address, until the result is closed.
 func Serve(address string, stack deployed.Local) (io.Closer, error) {
 	path, err := socket(address)
 	if err != nil {
@@ -88,7 +86,6 @@ func Serve(address string, stack deployed.Local) (io.Closer, error) {
 	return server, nil
 }
 
-// A request is a command line and the directory in which it was typed.
 type request struct {
 	Args []string
 	Dir  string
@@ -120,18 +117,15 @@ func (e *response) run(stack *deployed.Local, r *http.Request) error {
 	var commands Commands
 	var out strings.Builder
 	defer func() { e.Out = out.String() }()
-	ctx := change.Recorded(stack.Context(r.Context()), typed.Args, func(yes bool, consequences string) error {
-		e.Consequences, e.Asks = consequences, !yes
+	ctx := change.Recorded(stack.Context(r.Context()), typed.Args, func(_ context.Context, yes bool, all string) error {
+		e.Consequences, e.Asks = all, !yes
 		if !yes { // the client asks the operator, and sends the command again with --yes
 			return change.ErrDeclined
 		}
 		return nil
 	})
-	parser, err := kong.New(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil)))
-	if err != nil {
-		return err
-	}
-	parsed, err := parser.Parse(typed.Args)
+	parsed, err := kong.Must(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindTo(&out, (*io.Writer)(nil))).Parse(typed.Args)
 	if err != nil {
 		return err
 	}
@@ -160,7 +154,7 @@ func Forward(ctx context.Context, url string, args []string, out io.Writer) erro
 	case err != nil:
 		return err
 	case ended.Asks:
-		if err := change.Ask(false, ended.Consequences); err != nil {
+		if err := change.Ask(ctx, false, ended.Consequences); err != nil {
 			return err
 		}
 		if ended, err = send(ctx, url, append(args, "--yes")); err != nil {
@@ -177,14 +171,11 @@ func Forward(ctx context.Context, url string, args []string, out io.Writer) erro
 
 func send(ctx context.Context, url string, args []string) (ended response, err error) {
 	dir, err := os.Getwd()
-	if err != nil {
+	path, unusable := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	if err = cmp.Or(err, unusable); err != nil {
 		return ended, err
 	}
 	body, _ := json.Marshal(request{args, dir}) // of texts
-	path, err := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
-	if err != nil {
-		return ended, err
-	}
 	c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}

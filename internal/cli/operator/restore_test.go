@@ -69,6 +69,9 @@ func TestPauseAll(t *testing.T) {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
+	if out, _ := a.Remit("wallet list --table payments=pause-payments"); strings.Count(out, "not read") != 6 {
+		t.Errorf("what was never read, and nothing else, is shown so: %s", out)
+	}
 	if got, err := dynamotest.Client(t).GetItem(t.Context(),
 		&dynamodb.GetItemInput{TableName: &restored.Payments, Key: map[string]types.AttributeValue{
 			"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet"),

@@ -2,8 +2,7 @@ package plan
 
 import "math"
 
-// Prices in dollars, us-east-1, without any free tier or volume discount, as AWS
-// lists them on its pricing pages. The node provider is not among them.
+// Prices in dollars, us-east-1, without free tiers and volume discounts, as AWS's pricing pages list them.
 const (
 	perRequest                            = 3.50 / 1e6               // API Gateway REST API, first 333 million a month
 	perInvocation, perGBSecond            = 0.20 / 1e6, 0.0000133334 // Lambda on arm64, first 7.5 billion GB-seconds

@@ -1,5 +1,4 @@
-// Package plan computes the wallets, calls to nodes and dollars that a rate of payments needs, and the limits that it
-// meets, from counted calls, list prices and published limits. It queries no service.
+// Package plan computes the wallets, calls and dollars that a rate of payments needs. It queries no service.
 package plan
 
 // Limits of AWS, in regions with its usual defaults. Those of DynamoDB are a second, from its developer guide: of one

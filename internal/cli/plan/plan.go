@@ -37,8 +37,7 @@ func (w Wall) Needed(rate float64) float64 {
 }
 
 // profile returns the window, the seconds between two rounds, how many of these read a payment at a low rate, and the
-// seconds between two blocks. A node holds only so many payments of a sender: in a larger window later nonces take
-// the places of earlier ones, and a busy wallet makes a fourth of its payments.
+// seconds between two blocks. In a window above a node's pool, a busy wallet makes a fourth of its payments.
 func (c Chain) profile() (window, apart, looks, block float64) {
 	p, _ := chains.Of(c.ID)
 	apart = p.Complete(stack.Config{}).BlockTime.Seconds() + roundSeconds

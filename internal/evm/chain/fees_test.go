@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // wei draws a price: up to about 18 ether per gas, far beyond any market.
@@ -308,12 +311,12 @@ func TestOneFastNodeOfThree(t *testing.T) {
 		b.down, b.takes = true, always(usual) // an error is no reply
 		nodes.Deliver(t.Context(), []byte("x"), nil)
 		health(t, nodes, chain.Health{Node: "a"}, chain.Health{Node: "b"}, chain.Health{Node: "c"})
-		b.down, c.takes = false, always(900*time.Millisecond)
+		b.down, b.gas, greedy.gas, c.takes = false, 1, 300, always(900*time.Millisecond)
 		quote("in a new process the third is waited for", slowly(greedy, b, c), 100, 100, 2*time.Second)
 		greedy.greed, b.greed, c.greed = 9, 9, 9
 		quote("also if the tips agree", slowly(greedy, b, c), 100, 0, 2*time.Second)
 		greedy.greed, b.greed, c.greed = 1, 1, 1
-		c.gas, c.takes, greedy.takes = 3_000, always(usual), always(9*time.Second)
+		b.gas, c.gas, c.takes, greedy.takes = 100, 3_000, always(usual), always(9*time.Second)
 		nodes = slowly(greedy, b, c)
 		quote("but not for ever, where two differ", nodes, 3_000, 100, 2*time.Second)
 		c.gas = 300
@@ -370,33 +373,15 @@ func TestPricesAreHeldAgainstTheLast(t *testing.T) {
 	})
 }
 
-// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none much dearer than the last.
+// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none much dearer than the last. A
+// row has the last one and the nodes.
 func TestWorstCase(t *testing.T) {
-	for _, test := range []struct {
-		why   string
-		last  uint64
-		nodes []*stub
-		want  uint64 // 0: an error
-	}{
-		{"one node is believed", 0, []*stub{priced(60)}, 60},
-		{"also if all is dearer by now", 60, []*stub{priced(150)}, 150},
-		{"a price that is too low has no say", 60, []*stub{priced(1), priced(60)}, 60},
-		{"of three the middle", 60, []*stub{priced(1), priced(9_000), priced(61)}, 61},
-		{"twice the last", 60, []*stub{priced(60), priced(121)}, 121},
-		{"more takes a second node", 60, []*stub{priced(60), priced(122)}, 60},
-		{"more, of two nodes", 60, []*stub{priced(150), priced(146)}, 146},
-		{"more, of two of three", 60, []*stub{priced(60), priced(150), priced(146)}, 146},
-		{"more, and the second does not answer", 60, []*stub{priced(150), {down: true, takes: always(usual)}}, 0},
-		{"no more, and the second does not answer", 60, []*stub{priced(62), {down: true, takes: always(usual)}}, 62},
-		{"the first, of two that differ much", 0, []*stub{priced(60), priced(9_000)}, 60},
-		{"the first, and the second does not answer", 0, []*stub{priced(60), {down: true, takes: always(usual)}}, 60},
-		{"nobody answers", 60, []*stub{{down: true, takes: always(usual)}}, 0},
-		{"the token pays no stranger", 60, []*stub{{reverts: true, takes: always(usual)}}, 0},
-	} {
+	for _, c := range tabletest.Read(t, nil) {
 		synctest.Test(t, func(t *testing.T) {
-			got, err := slowly(test.nodes...).WorstCase(t.Context(), chain.Call{Data: []byte{1, 2}}, test.last)
-			if got != test.want || (err == nil) != (test.want > 0) {
-				t.Errorf("%s: %d, %v, want %d", test.why, got, err, test.want)
+			last := must.Get(strconv.ParseUint(c.In[0], 10, 64))(t)
+			got, err := slowly(answering(t, c.In[1])...).WorstCase(t.Context(), chain.Call{Data: []byte{1, 2}}, last)
+			if text := fmt.Sprint(got); err == nil && text != c.Want || err != nil && c.Want != "an error" {
+				t.Errorf("%s: %d, %v, want %s", c.Name, got, err, c.Want)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 const usual = 20 * time.Millisecond
@@ -83,70 +85,40 @@ func TestOneNodeHangs(t *testing.T) {
 	}
 }
 
+// answering returns nodes by their answers: a number or a refusal, and after "@" its milliseconds, if not 20.
+func answering(t *testing.T, words string) (all []*stub) {
+	for word := range strings.FieldsSeq(words) {
+		answer, after, slow := strings.Cut(strings.Replace(word, "hangs", "0@3600000", 1), "@")
+		s := &stub{reverts: answer == "reverts", listed: answer == "listed", down: answer == "down", takes: always(usual)}
+		s.gas, _ = strconv.ParseUint(answer, 10, 64)
+		if slow {
+			s.takes = always(time.Duration(must.Get(strconv.Atoi(after))(t)) * time.Millisecond)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// TestHedge: a row has the nodes, and the estimate or the refusal.
 func TestHedge(t *testing.T) {
-	type slows = []*stub
-	in := func(milliseconds int, s stub) *stub {
-		s.takes = always(time.Duration(milliseconds) * time.Millisecond)
-		return &s
-	}
-	gas := func(gas uint64, milliseconds int) *stub { return in(milliseconds, stub{gas: gas}) }
-	reverts := func(milliseconds int) *stub { return in(milliseconds, stub{reverts: true}) }
-	hangs := func() *stub { return gas(0, 3_600_000) }
-	listed := func() *stub { return in(20, stub{listed: true}) }
-	down := func() *stub { return in(20, stub{down: true}) }
-	reverted, onList, nobody := chain.ErrReverted, chain.ErrListed, chain.ErrUnavailable
-	for _, test := range []struct {
-		why   string
-		nodes slows
-		gas   uint64
-		err   error
-		took  int64 // milliseconds
-		asked string
-	}{
-		{"a node that answers in time is asked alone", slows{gas(1, 499), gas(2, 20)}, 1, nil, 499, "1 0"},
-		{"another is asked when one hangs", slows{hangs(), gas(2, 20)}, 2, nil, 520, "1 1"},
-		{"and a third", slows{hangs(), hangs(), gas(3, 20)}, 3, nil, 1520, "1 1 1"},
-		{"of three, two that are alike count, the higher one", slows{gas(60, 20), gas(119, 50), gas(0, 20)}, 119, nil, 50, "1 1 0"},
-		{"of a low one and another, the middle", slows{gas(30, 20), gas(71, 20), gas(70, 20)}, 70, nil, 40, "1 1 1"},
-		{"of an absurd one, the middle", slows{gas(90_000, 20), gas(71, 20), gas(70, 20)}, 71, nil, 40, "1 1 1"},
-		{"the higher of two, if the third hangs", slows{gas(30, 20), gas(71, 20), hangs()}, 71, nil, 1020, "1 1 1"},
-		{"two of three revert", slows{reverts(20), reverts(20), gas(2, 9000)}, 0, reverted, 1020, "1 1 1"},
-		{"one of three that reverts waits on", slows{reverts(20), gas(2, 4000), gas(2, 4000)}, 2, nil, 4020, "1 1 1"},
-		{"and so do two beside one that passes", slows{gas(2, 20), reverts(20), reverts(20)}, 0, reverted, 40, "1 1 1"},
-		{"the first may answer after all", slows{gas(1, 700), hangs()}, 1, nil, 700, "1 1"},
-		{"a revert of the hedge, and the first may pass", slows{gas(1, 3000), reverts(20)}, 1, nil, 3000, "1 1"},
-		{"a revert of the first, and the hedge may pass", slows{reverts(600), gas(2, 3000)}, 2, nil, 3500, "1 1"},
-		{"a revert asks the next at once", slows{reverts(20), gas(2, 20)}, 2, nil, 40, "1 1"},
-		{"a revert counts when no other answers", slows{reverts(20), hangs()}, 0, reverted, 10_020, "1 1"},
-		{"a node that is down is passed over", slows{down(), gas(2, 20)}, 2, nil, 40, "1 1"},
-		{"a revert counts beside a node that is down", slows{down(), reverts(20)}, 0, reverted, 40, "1 1"},
-		{"one list of three is not enough", slows{listed(), gas(2, 20), gas(2, 20)}, 2, nil, 40, "1 1 1"},
-		{"nor beside one that clears it and reverts", slows{listed(), reverts(20), down()}, 0, reverted, 40, "1 1 1"},
-		{"two are", slows{listed(), listed(), gas(0, 20)}, 0, onList, 20, "1 1 1"},
-		{"two are, beside one that reverts", slows{reverts(20), listed(), listed()}, 0, onList, 40, "1 1 1"},
-		{"and beside one that passes", slows{gas(2, 20), listed(), listed()}, 0, onList, 40, "1 1 1"},
-		{"and one where no other answers", slows{listed(), down(), down()}, 0, onList, 40, "1 1 1"},
-		{"and one of two", slows{listed(), gas(0, 20)}, 0, onList, 20, "1 0"},
-		{"no answer is none", slows{hangs(), hangs()}, 0, nobody, 10_500, "1 1"},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				nodes := slowly(test.nodes...)
-				began := time.Now()
-				gas, err := nodes.Estimate(t.Context(), chain.Call{})
-				took := time.Since(began).Milliseconds()
-				if gas != test.gas || !errors.Is(err, test.err) || took != test.took {
-					t.Errorf("%d, %v after %v ms; want %d, %v after %d", gas, err, took, test.gas, test.err, test.took)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		synctest.Test(t, func(t *testing.T) {
+			all, began, got := answering(t, c.In[0]), time.Now(), ""
+			gas, err := slowly(all...).Estimate(t.Context(), chain.Call{})
+			took := time.Since(began).Milliseconds()
+			if err == nil || gas > 0 {
+				got = fmt.Sprint(gas)
+			}
+			for i, refusal := range []error{chain.ErrReverted, chain.ErrListed, chain.ErrUnavailable} {
+				if errors.Is(err, refusal) {
+					got += []string{"reverted", "listed", "nobody"}[i]
 				}
-				if errors.Is(err, reverted) && errors.Is(err, nobody) {
-					t.Errorf("%v is both a refusal and none", err)
-				}
-				if diff := cmp.Diff(test.asked, asked(test.nodes...)); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-			})
+			}
+			if got = fmt.Sprintf("%s in %d ms, asked %s", got, took, asked(all...)); got != c.Want {
+				t.Errorf("%s, want %s; %v", got, c.Want, err)
+			}
 		})
-	}
+	})
 }
 
 // TestWithin: of three nodes, one that executes a call within its gas is asked alone, and one that says otherwise is
@@ -310,8 +282,7 @@ func TestNoTimeLeft(t *testing.T) {
 	})
 }
 
-// TestSend: a node that hangs holds up the bytes for it three times, not for each of
-// them, as long as another is well.
+// TestSend: a node that hangs holds up the bytes for it three times, not for each of them, as long as another is well.
 func TestSend(t *testing.T) {
 	for _, test := range []struct {
 		why   string

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestReceipts: when a receipt is agreed on. Block 5 is 0x05 on the chain that most nodes follow, 0xf5 on a fork.
@@ -264,6 +265,8 @@ func TestDeliver(t *testing.T) {
 		{"predecessors first, in nonce order, then again", []*stub{{replies: gap}, {}}, chain.Accepted, []string{"n2", "n0", "n1", "n2"}},
 		{"maybe accepted is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}}, {down: true}},
 			chain.Ambiguous, []string{"n2"}},
+		{"mined, maybe, is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}},
+			{replies: map[string]chain.Reply{"n2": {Class: chain.NonceTooLow}}}}, chain.NonceTooLow, []string{"n2"}},
 		{"a stranger's transaction in the way is no success", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Replacement}}}},
 			chain.Replacement, []string{"n2"}},
 	} {
@@ -377,7 +380,8 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// TestStanding is what nodes make of block 5, which was final: 0x05 on the chain that is known, 0xf5 on another.
+// TestStanding is what nodes make of block 5, which was final: 0x05 on the chain that is known, 0xf5 on another. A row
+// has the block that is known, and each node's final block on that chain, or how it differs.
 func TestStanding(t *testing.T) {
 	known := chain.Block{Number: 5, Hash: chain.Hash{5}}
 	node := func(number, final uint64, chainOf byte) *stub {
@@ -387,41 +391,30 @@ func TestStanding(t *testing.T) {
 		}
 		return s
 	}
-	ours := func(final uint64) *stub { return node(9, final, 0) }
-	other, below, down := node(9, 9, 0xf0), node(4, 2, 0xf0), &stub{down: true}
-	pruned, atHeight := node(9, 9, 0), node(5, 2, 0)
-	delete(pruned.blocks, 5)
-	delete(atHeight.blocks, 5)
-	for _, test := range []struct {
-		of    chain.Block
-		nodes []*stub
-		want  chain.Standing
-	}{
-		{known, []*stub{ours(7)}, chain.Standing{Have: 1, Newest: chain.Block{Number: 7, Hash: chain.Hash{7}}}},
-		{known, []*stub{ours(4)}, chain.Standing{Have: 1, Newest: known}},
-		{known, []*stub{other}, chain.Standing{Other: 1, Newest: known}},
-		{known, []*stub{below, down}, chain.Standing{Lack: 1, Newest: known}},
-		{known, []*stub{atHeight, down}, chain.Standing{Newest: known}},
-		{known, []*stub{pruned}, chain.Standing{Newest: known}},
-		{known, []*stub{pruned, down}, chain.Standing{Newest: known}},
-		{known, []*stub{ours(7), other}, chain.Standing{Have: 1, Other: 1, Newest: known}},
-		{known, []*stub{ours(7), ours(6)}, chain.Standing{Have: 2, Newest: chain.Block{Number: 6, Hash: chain.Hash{6}}}},
-		{known, []*stub{ours(7), down}, chain.Standing{Have: 1, Newest: known}},
-		{known, []*stub{ours(7), other, ours(8)}, chain.Standing{Have: 2, Other: 1, Newest: known}},
-		{known, []*stub{ours(7), other, ours(7)}, chain.Standing{Have: 2, Other: 1, Newest: chain.Block{Number: 7, Hash: chain.Hash{7}}}},
-		{chain.Block{}, []*stub{ours(7), other, ours(7)}, chain.Standing{Newest: chain.Block{Number: 7, Hash: chain.Hash{7}}}},
-		{known, []*stub{down}, chain.Standing{Newest: known}},
-		{chain.Block{}, []*stub{ours(7), node(9, 7, 0xf0)}, chain.Standing{}},
-	} {
-		t.Run(fmt.Sprint(len(test.nodes)), func(t *testing.T) {
-			heads := nodes(test.nodes...).Heads(t.Context(), latest)
-			if got := heads.Standing(t.Context(), test.of); got != test.want {
-				t.Errorf("of %v: %+v, want %+v", test.of, got, test.want)
-			}
-			if _, ok := heads.Silent(); ok != slices.ContainsFunc(test.nodes, func(s *stub) bool { return !s.down }) {
-				t.Errorf("somebody answered: %t", ok)
-			}
-		})
+	words := map[string]*stub{"other": node(9, 9, 0xf0), "other 7": node(9, 7, 0xf0), "below": node(4, 2, 0xf0), "down": {down: true},
+		"pruned": node(9, 9, 0), "at it": node(5, 2, 0)}
+	for _, final := range []uint64{4, 6, 7, 8} {
+		words[fmt.Sprint(final)] = node(9, final, 0)
+	}
+	delete(words["pruned"].blocks, 5)
+	delete(words["at it"].blocks, 5)
+	for _, c := range tabletest.Read(t, nil) {
+		of, all := known, []*stub{}
+		if c.In[0] == "none" {
+			of = chain.Block{}
+		}
+		for word := range strings.SplitSeq(c.In[1], ", ") {
+			all = append(all, new(*words[word])) // a row can have two of a kind
+		}
+		heads := nodes(all...).Heads(t.Context(), latest)
+		got := heads.Standing(t.Context(), of)
+		if text := fmt.Sprintf("have %d, other %d, lack %d, newest %d %x", got.Have, got.Other, got.Lack, got.Newest.Number,
+			got.Newest.Hash[:1]); text != c.Want {
+			t.Errorf("%s: %s, want %s", c.Name, text, c.Want)
+		}
+		if _, ok := heads.Silent(); ok != slices.ContainsFunc(all, func(s *stub) bool { return !s.down }) {
+			t.Errorf("%s: somebody answered: %t", c.Name, ok)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package chain_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestWhichAnswerCounts is the table at the top of quorum.go: by configured nodes, the answer that
@@ -42,8 +45,7 @@ func TestWhichAnswerCounts(t *testing.T) {
 	}
 }
 
-// TestLags: a node that lags by more than 16 blocks is left out, and one node of three that is
-// ahead leaves nobody out.
+// TestLags: a node that lags by more than 16 blocks is left out, and one node of three that is ahead leaves nobody out.
 func TestLags(t *testing.T) {
 	for numbers, want := range map[[3]uint64][2]bool{{9, 25, 25}: {}, {9, 26, 26}: {true, true}, {9, 9, 26}: {false, true}} {
 		var views chain.Views
@@ -76,65 +78,39 @@ func TestSeen(t *testing.T) {
 
 // TestAhead: the tables may be older than the chain if enough nodes count more, or one shows the transaction at the
 // next nonce. A count alone of one of three is doubted. It is not sure while the others are silent, or if its node does
-// not answer when it is to show the transaction.
+// not answer when it is to show the transaction. A row has the nodes' counts, what the last one shows, and the answer.
 func TestAhead(t *testing.T) {
 	payer := token.Address{1}
-	tx := chain.MinedTx{From: payer, Nonce: 5, Signed: true}
-	signed := func(*chain.MinedTx) {}
-	for name, test := range map[string]struct {
-		counts  []uint64
-		shown   func(*chain.MinedTx) // by the last node; nil: nothing
-		silent  int                  // nodes beside them
-		lost    int                  // answers of the last node
-		want    uint64
-		sure    bool
-		doubted int
-	}{
-		"nobody counts more":               {counts: []uint64{5, 5, 4}},
-		"one of one":                       {counts: []uint64{7}, want: 7, sure: true},
-		"one of two":                       {counts: []uint64{5, 7}, want: 7, sure: true},
-		"one of three":                     {counts: []uint64{5, 5, 7}, doubted: 1},
-		"one of three shows it":            {counts: []uint64{5, 5, 7}, shown: signed, want: 7, sure: true},
-		"it is not signed":                 {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Signed = false }, doubted: 1},
-		"it is another wallet's":           {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.From[0]++ }, doubted: 1},
-		"it is an older one":               {counts: []uint64{5, 5, 7}, shown: func(tx *chain.MinedTx) { tx.Nonce = 4 }, doubted: 1},
-		"two of three":                     {counts: []uint64{5, 7, 8}, want: 7, sure: true},
-		"two of four":                      {counts: []uint64{5, 5, 7, 7}, doubted: 2},
-		"one of five shows it":             {counts: []uint64{5, 5, 5, 6, 7}, shown: signed, want: 7, sure: true, doubted: 1},
-		"one of three, alone":              {counts: []uint64{7}, silent: 2, want: 7},
-		"one of two of three":              {counts: []uint64{5, 7}, silent: 1, want: 7},
-		"two of three of four":             {counts: []uint64{5, 6, 7}, silent: 1, want: 7},
-		"one of four of five":              {counts: []uint64{5, 5, 5, 7}, silent: 1, doubted: 1},
-		"one of three, alone, shows it":    {counts: []uint64{7}, shown: signed, silent: 2, want: 7, sure: true},
-		"one of three does not say":        {counts: []uint64{5, 5, 7}, shown: signed, lost: 1, doubted: 1},
-		"one of two of three does not say": {counts: []uint64{5, 7}, shown: signed, silent: 1, lost: 1, want: 7},
-	} {
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		counts, shown := strings.Fields(strings.ReplaceAll(c.In[0], " -", "")), c.In[1]
+		tx := chain.MinedTx{From: payer, Nonce: 5, Signed: shown != "it unsigned"}
+		switch shown {
+		case "another wallet's":
+			tx.From[0]++
+		case "an older one":
+			tx.Nonce = 4
+		}
 		for _, head := range []chain.Head{{Number: 9, Final: 9}, {}} { // Latest gives none
 			var stubs []*stub
-			for _, count := range test.counts {
-				stubs = append(stubs, &stub{account: chain.Account{Mined: count, Head: chain.Head{Number: 9, Final: 9}}})
+			for word := range strings.FieldsSeq(c.In[0]) {
+				mined, err := strconv.ParseUint(word, 10, 64)
+				stubs = append(stubs, &stub{down: err != nil, account: chain.Account{Mined: mined, Head: chain.Head{Number: 9, Final: 9}}})
 			}
-			last := stubs[len(stubs)-1]
-			if last.lost = test.lost; test.shown != nil {
-				shown := tx
-				test.shown(&shown)
-				last.atNonce, last.txs = chain.Hash{1}, []chain.MinedTx{shown}
-			}
-			for range test.silent {
-				stubs = append(stubs, &stub{down: true})
+			if last := stubs[len(counts)-1]; shown != "nothing" {
+				last.lost, last.atNonce, last.txs = strings.Count(shown, "too late"), chain.Hash{1}, []chain.MinedTx{tx}
 			}
 			all := nodes(stubs...)
-			views := views(all)[:len(test.counts)]
+			views := views(all)[:len(counts)]
 			for i := range views {
 				views[i].Head = head
 			}
 			log := new(bytes.Buffer)
 			got, sure := all.Ahead(t.Context(), slog.New(slog.NewTextHandler(log, nil)), views, payer, 5)
-			if doubted := strings.Count(log.String(), "it does not show"); got != test.want || sure != test.sure || doubted != test.doubted {
-				t.Errorf("%s: Ahead() = %d, %t, %d doubted; want %+v", name, got, sure, doubted, test)
+			if has := fmt.Sprint(got, sure, strings.Count(log.String(), "it does not show")); has != c.Want {
+				t.Errorf("Ahead(), and how many are doubted: %s, want %s", has, c.Want)
 			}
 		}
-	}
+	})
 }
 
 // hesitant takes nine seconds for each answer, or does not give its head.

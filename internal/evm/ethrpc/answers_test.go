@@ -20,6 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/ethrpc"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 //go:embed testdata/answers.tsv
@@ -259,7 +260,8 @@ func TestReadsWhatNodesAnswer(t *testing.T) {
 }
 
 // TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has needed, and less and less
-// if it needs less. One that needs more, or that the token refuses within it, is estimated again.
+// if it needs less. One that needs more, or that the token refuses within it, is estimated again. A row has the entries,
+// what they need as they are and to new holders, whether the token is strict, and the estimate with the limits asked.
 func TestEstimatesABatchLikeTheLast(t *testing.T) {
 	needs := [2]uint64{0x30000, 0x34000} // as it is, and to new holders
 	strict, asked := false, []string{}   // strict: a token that pays none it does not know
@@ -287,33 +289,18 @@ func TestEstimatesABatchLikeTheLast(t *testing.T) {
 		"eth_getCode":          always(result(fmt.Sprintf(`"0x%x"`, disburser.Code()))),
 	})
 	node := open(t, s.URL)
-	for _, step := range []struct {
-		entries      int
-		asIs, dearer uint64
-		strict       bool
-		gas          uint64
-		caps         string
-		why          string
-	}{
-		{3, 0x30000, 0x34000, false, 0x34000, `["" ""]`, "the first of its size"},
-		{3, 0x2ff00, 0x33f00, false, 0x34340, `["0x30300" "0x34340"]`, "a batch that needs no more"},
-		{3, 0x30301, 0x34000, false, 0x34000, `["0x30300" "0x34340" "" ""]`, "a batch that needs more as it is"},
-		{3, 0x30301, 0x36000, false, 0x36000, `["0x30604" "0x34340" "" ""]`, "a batch that needs more to new holders"},
-		{3, 0x30301, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "the same again"},
-		{3, 0x20001, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "a batch that needs much less"},
-		{3, 0x20001, 0x36000, false, 0x36360, `["0x2e581" "0x36360"]`, "and again"},
-		{2, 0x20000, 0x24000, true, 0x20000 + 97_920, `["" ""]`, "another size, of a strict token"},
-		{2, 0x20000, 0x24000, true, 0x20200 + 97_920, `["0x20200" ""]`, "for which there is no second cap"},
-	} {
-		asked, strict, needs = nil, step.strict, [2]uint64{step.asIs, step.dearer}
-		entries := make([]disburser.Entry, step.entries)
-		for i := range entries {
-			entries[i] = disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)}
+	for _, c := range tabletest.Read(t, nil) {
+		var entries []disburser.Entry
+		n := 0
+		asked = nil
+		must.Get(fmt.Sscan(c.In[0], &n, &needs[0], &needs[1], &strict))(t)
+		for i := range n {
+			entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)})
 		}
 		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract,
 			Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true})
-		if caps := fmt.Sprintf("%q", asked); err != nil || gas != step.gas || caps != step.caps {
-			t.Errorf("%s: %#x, %v, asked within %s; want %#x within %s", step.why, gas, err, caps, step.gas, step.caps)
+		if got := fmt.Sprintf("%#x within %q", gas, asked); err != nil || got != c.Want {
+			t.Errorf("%s: %s, %v, want %s", c.Name, got, err, c.Want)
 		}
 	}
 }

@@ -25,9 +25,9 @@ func (r KeyRequest) Check() error {
 	return nil
 }
 
-// limit gives k, a fresh key that by makes, its rights. The errors are Check's,
+// Restrict gives k, a fresh key that by makes, its rights. The errors are Check's,
 // ErrNoScope, and ErrNotPermitted for a scope that by lacks or a later expiry.
-func (r KeyRequest) limit(by Key, k *Key) error {
+func (r KeyRequest) Restrict(by Key, k *Key) error {
 	if err := r.Check(); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (r *Registry) Create(ctx context.Context, merchantName string, request KeyR
 		return Minted{}, err
 	}
 	m := r.mint("mer_"+draw(r.Random, merchantLen), merchantName)
-	if err := request.limit(Key{Grant: Full()}, &m.Key); err != nil {
+	if err := request.Restrict(Key{Grant: Full()}, &m.Key); err != nil {
 		return Minted{}, err
 	}
 	if err := r.Store.Create(ctx, m.Key); err != nil {
@@ -64,7 +64,7 @@ func asking(ctx context.Context, keys Finder, p Principal, now time.Time) (Key, 
 // ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was never handed out.
 func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
 	m := r.mint(by.MerchantID, by.MerchantName)
-	if err := request.limit(by, &m.Key); err != nil {
+	if err := request.Restrict(by, &m.Key); err != nil {
 		return Minted{}, err
 	}
 	keys, err := r.Store.List(ctx, by.MerchantID)

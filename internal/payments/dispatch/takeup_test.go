@@ -384,6 +384,14 @@ func TestGuard(t *testing.T) {
 	}
 	p.Pass(time.Minute + handlerLife)
 	refused("it is dead, and the one before is not", one.TxHash, p.ask("f", guarded))
+	p = newProcess(t, nil)
+	p.holds = unit(1_000_000)
+	p.set(func(s *settings.Settings) { s.NonceWindow, s.Daily = 64, token.Amount{} })
+	for n := range store.MaxGuarded {
+		p.ask(fmt.Sprint(n), guarded).is("none before is final", nil)
+		p.Pass(guardTime + time.Second)
+	}
+	p.ask("one more", guarded).is("more than a guard names", dispatch.ErrTooMany)
 }
 
 // TestGuardOfAPaymentThatIsNotSigned: it holds up similar ones, until a dead request has left it without a nonce.

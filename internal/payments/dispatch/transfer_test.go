@@ -83,7 +83,7 @@ func TestEveryFailureOfATransferIsAnswered(t *testing.T) {
 	}
 }
 
-// TestTransferOfAll: of ether, less twice the highest fee.
+// TestTransferOfAll: of ether, or of the token that pays the gas, less twice the highest fee.
 func TestTransferOfAll(t *testing.T) {
 	p := newProcess(t, script{})
 	made := p.move(func(t *dispatch.Transfer) { t.Amount, t.Ether = token.Amount{}, true }).is("all ether", nil).Payment
@@ -93,10 +93,17 @@ func TestTransferOfAll(t *testing.T) {
 		made.Metadata["amount"] != "all" || p.move(func(t *dispatch.Transfer) { t.Key = "some" }).Payment.Metadata["amount"] != "" {
 		t.Errorf("%+v, want %v wei", made, want)
 	}
+	all := func(t *dispatch.Transfer) { t.Amount = token.Amount{} }
+	p = newProcess(t, nil)
+	p.d.GasUnit = 10_000
+	made = p.move(all).is("all of the token that is the gas", nil).Payment
+	if coin, _ := made.Tx.Takes(token.Amount{}); coin.Less(unit(2)) || made.Amount != unit(1000).Sub(coin.ScaleUp(2, 1)) {
+		t.Errorf("%+v, want two fees of %s less", made, coin)
+	}
 	p = newProcess(t, nil)
 	p.open(first)
 	p.holds = unit(999)
-	p.move(func(t *dispatch.Transfer) { t.Amount = token.Amount{} }).is("all, and one has gone", dispatch.ErrInsufficient)
+	p.move(all).is("all, and one has gone", dispatch.ErrInsufficient)
 }
 
 // calls makes an order a call that moves nothing.

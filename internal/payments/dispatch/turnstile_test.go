@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +15,9 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/porttest"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // A deaf is a store that counts no places.
@@ -52,49 +56,30 @@ func TestTurnstile(t *testing.T) {
 	}
 }
 
-// TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One
-// request in 15 seconds estimates it, beside its payment; if it cannot, the old value serves for 30
-// in all. A dearer recipient is estimated, and paid. A process that pays less often only estimates.
+// TestWorstCaseIsKept: transfers are executed within the gas of a transfer to a stranger. One request in 15 seconds
+// estimates it, beside its payment; if it cannot, the old value serves for 30 in all. A dearer recipient is estimated,
+// and paid. A process that pays less often only estimates. A row has the time since the last one, the recipient, the
+// gas of a transfer to a stranger, the executions, and the estimate (each zero byte of such a transfer adds 12 of gas).
 func TestWorstCaseIsKept(t *testing.T) {
-	const calm, forked = 50_000 + 12*43, 150_000 + 12*43 // so many bytes of such a transfer are zero
 	p := newProcess(t, script{})
 	p.d.ByCall = true
-	dear, stranger := token.Address{0xde}, token.Address(slices.Repeat([]byte{0xff}, 20))
-	p.costs = map[token.Address]uint64{dear: 400_000}
-	for i, step := range []struct {
-		why   string
-		after time.Duration
-		to    token.Address
-		cost  uint64 // of a transfer to a stranger from now on; 1: the token refuses it
-		want  []string
-		gas   uint64
-	}{
-		{"the first payment is estimated", time.Hour, asked.To, 50_000, []string{"09 0"}, 50_000},
-		{"so is the second, beside the worst case", 14 * time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"then there is one", time.Second, asked.To, 0, []string{"09 50516"}, calm},
-		{"a dear recipient", time.Second, dear, 0, []string{"de 50516"}, 400_000},
-		{"the chain forks", 12999 * time.Millisecond, asked.To, 150_000, []string{"09 50516"}, calm},
-		{"and is followed", time.Millisecond, asked.To, 0, []string{"09 50516", "ff 0"}, calm},
-		{"from the next payment on", 0, asked.To, 0, []string{"09 150516"}, forked},
-		{"it lasts", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
-		{"and cannot be estimated again", time.Second, asked.To, 1, []string{"09 150516", "ff 0"}, forked},
-		{"which holds for a while", 14 * time.Second, asked.To, 0, []string{"09 150516"}, forked},
-		{"and is tried again, once", time.Second, asked.To, 0, []string{"09 0", "ff 0"}, 50_000},
-		{"a process that pays now and then", 30 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
-		{"estimates", 15 * time.Second, asked.To, 0, []string{"09 0"}, 50_000},
-	} {
-		p.Pass(step.after)
+	stranger, payees := token.Address(slices.Repeat([]byte{0xff}, 20)), map[string]token.Address{"one": asked.To, "dear": {0xde}}
+	p.costs = map[token.Address]uint64{payees["dear"]: 400_000}
+	for i, c := range tabletest.Read(t, nil) {
+		p.Pass(must.Get(time.ParseDuration(c.In[0]))(t))
 		p.executed, p.mined = nil, uint64(i)
-		if step.cost > 0 {
-			p.costs[stranger], p.refuses = step.cost, nil
-		}
-		if step.cost == 1 {
+		switch c.In[2] {
+		case "as before":
+		case "refused":
 			p.refuses = []token.Address{stranger}
+		default:
+			p.costs[stranger], p.refuses = must.Get(strconv.ParseUint(c.In[2], 10, 64))(t), nil
 		}
-		made := p.ask(fmt.Sprint(i), func(r *payment.Request) { r.To = step.to }).is(step.why, nil).Payment
+		made := p.ask(fmt.Sprint(i), func(r *payment.Request) { r.To = payees[c.In[1]] }).is(c.Name, nil).Payment
 		slices.Sort(p.executed)
-		if !slices.Equal(p.executed, step.want) || made.Tx.Gas != chain.GasLimit(step.gas) {
-			t.Errorf("%s: %q, signed with %d; want %q with %d", step.why, p.executed, made.Tx.Gas, step.want, chain.GasLimit(step.gas))
+		limit := chain.GasLimit(must.Get(strconv.ParseUint(c.Want, 10, 64))(t))
+		if has := strings.Join(p.executed, ", "); has != c.In[3] || made.Tx.Gas != limit {
+			t.Errorf("%s: %s, signed with %d; want %s with %d", c.Name, has, made.Tx.Gas, c.In[3], limit)
 		}
 	}
 }

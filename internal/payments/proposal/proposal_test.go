@@ -12,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/proposal"
+	"github.com/remit-payouts/remit/internal/proof/fieldtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -93,15 +94,15 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestRequest: the approver's limits hold, or else the proposer's; both address books, and the longer guard.
+// TestRequest: it is the proposed one. The approver's limits hold, or else the proposer's; both address books, and the
+// longer guard.
 func TestRequest(t *testing.T) {
-	p := proposed(func(_ *proposal.Proposal, r *payment.Request) {
-		r.Key = payment.KeyLimits{Maximum: token.Units(5), Book: true, Guard: time.Hour, ApproveAbove: token.Units(1)}
-		r.DifferentFrom, r.Asset = chain.Hash{1}, token.Coin{ChainID: 2}
-	})
-	if r := p.Request(); r.Key != p.By.Limits || r.DifferentFrom != (chain.Hash{1}) || r.IdempotencyKey != "k" ||
-		r.Fingerprint() != p.Payment.Fingerprint {
-		t.Errorf("by the proposer's: %+v", r)
+	asked := fieldtest.Filled[payment.Request]()
+	asked.Key.Guard = time.Hour
+	p := proposal.New(proposal.Proposal{}, asked, token.Token{}, 1, "base", noon)
+	asked.NotAfter = time.Time{} // which bounds the proposing alone
+	if diff := cmp.Diff(asked, p.Request(), exactly); diff != "" {
+		t.Errorf("by the proposer's limits (-proposed +released):\n%s", diff)
 	}
 	p = p.Approve(proposal.Author{Key: "key_2", Limits: payment.KeyLimits{Maximum: token.Units(7)}}, noon)
 	if r := p.Request(); r.Key != (payment.KeyLimits{Maximum: token.Units(7), Book: true, Guard: time.Hour}) {
@@ -113,16 +114,15 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestStoredForm: JSON keeps everything but the payment.
+var exactly = cmpopts.EquateComparable(token.Amount{})
+
+// TestStoredForm: JSON keeps everything but the payment, and the limits that a release reads anew.
 func TestStoredForm(t *testing.T) {
-	p := proposed(func(p *proposal.Proposal, r *payment.Request) {
-		p.NotBefore, r.Key.Daily, r.Key.Guard = noon, payment.DailyLimit{Key: "key_1", Amount: token.Units(5), Count: 2}, time.Hour
-	})
-	p = p.Refused(proposal.Refusal{Code: "x", Message: "y", Index: new(3)}, noon).Approve(proposal.Author{Key: "key_2", Root: "key_0"}, noon)
-	var back proposal.Proposal
+	p := fieldtest.Filled[proposal.Proposal]()
+	back := proposal.Proposal{Payment: p.Payment}
 	must.OK(t, json.Unmarshal(must.Get(json.Marshal(p))(t), &back))
-	back.Payment = p.Payment
-	if diff := cmp.Diff(p, back, cmpopts.EquateComparable(token.Amount{})); diff != "" {
+	if diff := cmp.Diff(p, back, exactly, cmpopts.IgnoreFields(payment.KeyLimits{}, "OtherAsset", "OwnWallets", "MerchantMaximum",
+		"MerchantDaily")); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -92,8 +92,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 	return false, store.ErrChanged
 }
 
-// Resume ends the pauses of Hold and those by which a run stopped every wallet. A
-// wallet that is paused for another reason besides stays paused for that.
+// Resume ends the pauses of Hold, and of a run that stopped every wallet. Other reasons keep a wallet paused.
 func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)

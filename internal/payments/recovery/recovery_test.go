@@ -324,8 +324,13 @@ func testRecover(t *testing.T) {
 	run := func() recovery.Report { return must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t) }
 	paused := func(id wallet.ID) string { return must.Get(tables.Wallet(t.Context(), id))(t).Paused }
 
-	for _, r.DryRun = range []bool{true, false} { // a dry run writes nothing, and reports what the run does
-		if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) || len(got.Foreign) != 1 {
+	keys, dry := r.Keys, porttest.New(t, tables, nil, r)
+	for _, r.DryRun = range []bool{true, false} { // a dry run writes and signs nothing, and reports what the run does
+		if r.Keys = keys; r.DryRun {
+			r.Keys = dry
+		}
+		if got := run(); got.Stored != 1 || got.Known != 0 || got.Noops != 4 || got.Sum != token.Units(7) ||
+			len(got.Foreign) != 1 || dry.Did("Sign#1") {
 			t.Errorf("the first run: %+v", got)
 		}
 	}
@@ -440,6 +445,21 @@ func TestMeanwhile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFailedInTheTables: a payment that has failed in the tables, and paid on the chain, differs, and stays as it is.
+func TestFailedInTheTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, tables, r, mine := world(t, 1e12)
+		commit(t, tables, lose(c))
+		p := must.Get(tables.Payment(t.Context(), lost))(t)
+		must.OK(t, tables.Finish(t.Context(), must.Get(p.Fail(payment.NonceConsumed, chain.Receipt{}, time.Now()))(t)))
+		mine(4)
+		got := must.Get(r.Run(t.Context(), must.Get(r.Hold(t.Context()))(t)))(t)
+		if p = must.Get(tables.Payment(t.Context(), lost))(t); len(got.Differ) != 1 || got.Known > 0 || p.State != payment.Failed {
+			t.Errorf("%+v, the payment is %s", got, p.State)
+		}
+	})
 }
 
 // TestHold works with settings that cannot be obeyed, but not without the rail.

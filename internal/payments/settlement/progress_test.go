@@ -87,6 +87,15 @@ func TestProgress(t *testing.T) {
 			w.settled = 1
 			w.paid(first(w), first(w).TxHash)
 		}, untouched, [2]payment.Progress{"mined", "mined"}},
+		{"it is mined, and another run ends the one before", func(w *world) {
+			z := w.commit("z", minute)
+			w.mine(chain.Receipt{Tx: z.TxHash, Succeeded: true})
+			mined(w)
+			w.named = true
+			w.Script["SetMined#1"] = func(w *world) error {
+				return w.Tables.Finish(w.T.Context(), must.Get(z.Confirm(chain.Receipt{Tx: z.TxHash}, w.Now()))(w.T))
+			}
+		}, untouched, [2]payment.Progress{"mined", "mined"}},
 		{"one of two nodes has its receipt, beside a no-op", func(w *world) {
 			cancelled(w)
 			w.paid(first(w), first(w).TxHash)
@@ -160,12 +169,23 @@ func TestMinedIsPublished(t *testing.T) {
 // TestMinedBeforeItEnds: a round that first counts a payment when it is final publishes both events, payment.mined
 // first. After a failure the next round repeats an event in the same form. The payment ends only after payment.mined.
 func TestMinedBeforeItEnds(t *testing.T) {
-	for call, want := range map[string][]string{
-		"DeletePendingTx#1": {webhook.PaymentMined, webhook.PaymentConfirmed, webhook.PaymentConfirmed},
-		"Publish#1":         {webhook.PaymentMined, webhook.PaymentConfirmed}, // twice in a round
-		"Publish#2":         {webhook.PaymentMined, webhook.PaymentConfirmed},
+	cancel := func(w *world) error { w.retried(first(w), first(w).Cancel); return nil }
+	once := []string{webhook.PaymentConfirmed}
+	for name, test := range map[string]struct {
+		script    script
+		confirmed []string // events
+	}{
+		"its end is not stored":       {breaks("DeletePendingTx#1"), append(once, once...)},
+		"payment.mined is lost":       {breaks("Publish#1"), once}, // published twice in a round
+		"payment.confirmed is lost":   {breaks("Publish#2"), once},
+		"a no-op is stored meanwhile": {script{"Account#1": cancel}, once},
+		"beside a no-op, and an item that cannot be read": {script{"Wallets#1": func(w *world) error {
+			w.commit("b", minute)
+			w.Tables.SpoilPendingTx(id, 1)
+			return cancel(w)
+		}}, once},
 	} {
-		w := newWorld(t, breaks(call))
+		w := newWorld(t, test.script)
 		w.named = true
 		paying(w)
 		for range 2 {
@@ -175,20 +195,10 @@ func TestMinedBeforeItEnds(t *testing.T) {
 		for _, e := range w.events {
 			got = append(got, e.Type)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) || w.stored(first(w)).State != payment.Confirmed {
-			t.Errorf("%s fails: %v, want %v, after %v", call, got, want, w.Calls)
+		want := append([]string{webhook.PaymentMined}, test.confirmed...)
+		if !slices.Equal(got, want) || first(w).State != payment.Confirmed {
+			t.Errorf("%s: %v, want %v, after %v", name, got, want, w.Calls)
 		}
-	}
-	w := newWorld(t, script{})
-	w.named = true
-	p := w.commit("a", minute)
-	w.retried(p, p.Cancel)
-	w.paid(p, p.TxHash)
-	w.commit("b", minute)
-	w.Tables.SpoilPendingTx(id, 1)
-	_, _ = w.round()
-	if len(w.events) != 2 || w.events[0].Type != webhook.PaymentMined {
-		t.Errorf("beside a no-op, and an item that cannot be read: %v", w.events)
 	}
 }
 
@@ -257,13 +267,29 @@ func TestCancelledIsNotMined(t *testing.T) {
 	}
 }
 
+// TestALostNoop moves no ether: the tables had lost the no-op that used up a transfer's nonce. Its gas is the bump's.
+func TestALostNoop(t *testing.T) {
+	w := newWorld(t, script{})
+	w.moves = payment.Ether
+	used(w)
+	w.atNonce = nothing
+	bumped := w.retried(first(w), first(w).Bump)
+	w.Must(w.Tables.Advance(t.Context(), id, 1, 1)) // a lost recovery's no-ops reach over it
+	for range 2 {
+		must.Get(w.round())(t)
+		w.receipts[nothing] = chain.Receipt{Tx: nothing, Succeeded: true, Block: 5, BlockHash: chain.Hash{5}}
+	}
+	if p := first(w); p.State != payment.Failed || p.Onchain != nothing || p.Gas() != bumped.Gas() {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestMinedIsNotReadAgain: from which nonces a run of four rounds reads. Nonces 0 and 1 are
-// mined in block 5, 2 is not, and block 4 is final. It happens before the third round. TestMinedIsRemembered shows that
-// what is remembered ends nothing.
+// mined in block 5, 2 is not, and block 4 is final. It happens before the third round. What is remembered ends nothing.
 func TestMinedIsNotReadAgain(t *testing.T) {
-	broken := func(call string) func(*world) {
+	broken := func(call string, after int) func(*world) {
 		return func(w *world) {
-			w.Script[fmt.Sprint(call, "#", w.Times[call]+1)] = func(*world) error { return porttest.ErrBroken }
+			w.Script[fmt.Sprint(call, "#", w.Times[call]+after)] = func(*world) error { return porttest.ErrBroken }
 		}
 	}
 	for _, test := range []struct {
@@ -272,6 +298,22 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		want            []string
 	}{
 		{"the final block moves", untouched, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
+		{"it moves, and another is mined", untouched, func(w *world) {
+			c := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "c")})
+			w.final = 5
+			w.paid(c, c.TxHash)
+		}, []string{"0", "2", "2", "0"}},
+		{"it moves, and another run's bump is mined", untouched, func(w *world) {
+			a := w.retried(first(w), first(w).Bump)
+			delete(w.receipts, a.TxHash)
+			w.paid(a, a.LastAttempt().Hash)
+			w.final, w.mined = 5, 2
+		}, []string{"0", "2", "2", "0", "0"}},
+		{"they cannot be read, while a node is in doubt", func(w *world) { w.second() }, func(w *world) {
+			w.mined, w.peer.mined = 3, 3
+			broken("BlockHashes", 1)(w)
+			broken("PendingTxs", 2)(w)
+		}, []string{"0", "2", "2", "0", "0"}},
 		{"another run has claimed it since", untouched, func(w *world) {
 			_, _ = w.Tables.Claim(context.Background(), id, "other", w.Now().Add(time.Hour), w.Now(), nil)
 		}, []string{"0", "2", "0", "2"}},
@@ -280,8 +322,8 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.mined = 2
 			w.Tables.SpoilPendingTx(id, 0)
 		}, []string{"0", "3", "3", "0", "0"}},
-		{"the nodes are in doubt", untouched, broken("BlockHashes"), []string{"0", "2", "2", "0", "0"}},
-		{"what is known could not be stored", broken("SetCompared"), untouched, []string{"0", "0", "2", "2"}},
+		{"the nodes are in doubt", untouched, broken("BlockHashes", 1), []string{"0", "2", "2", "0", "0"}},
+		{"what is known could not be stored", broken("SetCompared", 1), untouched, []string{"0", "0", "2", "2"}},
 		{"a mined nonce is still reserved", func(w *world) {
 			w.unreleased(w.reserve("d", 0), 0)
 			w.mined = 4
@@ -297,7 +339,7 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.paid(b, b.TxHash)
 			test.before(w)
 			_, _ = w.run(45 * second)
-			if !slices.Equal(w.from, test.want) {
+			if !slices.Equal(w.from, test.want) || w.Did("TxAtNonce#1") { // each used nonce has a receipt
 				t.Errorf("read from %v, want %v, after %v", w.from, test.want, w.Calls)
 			}
 			if ended := w.stored(a).State == payment.Confirmed; ended != (w.final == 5) {

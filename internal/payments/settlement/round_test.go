@@ -194,6 +194,10 @@ func situations() []situation {
 		}}, waiting, nil},
 		calm("a no-op that waits too long", unfilled, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
 		calm("no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, waiting),
+		calm("no room for a bump, and the pool holds another attempt", func(w *world) {
+			stuck(w)
+			w.reply, w.settler.Own.FeeLimit = chain.Replacement, token.Units(21)
+		}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}),
 		calm("no room for a bump, and it needs more gas", func(w *world) {
 			stuck(w)
 			w.commit("b", over)
@@ -234,6 +238,8 @@ func situations() []situation {
 			func(w *world) { paying(w); w.second().down = porttest.ErrBroken }, undecided),
 		calm("a payment whose block is final on one of two nodes", func(w *world) { paying(w); w.second().final = 4 },
 			pending),
+		calm("a payment of which one of two nodes has no receipt, and an older final block",
+			func(w *world) { paying(w); clear(w.second().receipts); w.peer.final = 4 }, undecided),
 		calm("a nonce that was used while one of two nodes has another final block", func(w *world) {
 			used(w)
 			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
@@ -261,11 +267,6 @@ func situations() []situation {
 		calm("a nonce that a no-op used, where none of a lost recovery reaches",
 			func(w *world) { used(w); w.atNonce = nothing },
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: aMinute}),
-		calm("a nonce that a no-op used, where those of a lost recovery reach", func(w *world) {
-			used(w)
-			w.atNonce = nothing
-			w.Must(w.Tables.Advance(ctx, id, 1, 1))
-		}, undecided),
 		calm("a nonce that a no-op used, where the tables may have lost it", func(w *world) {
 			used(w)
 			w.atNonce = nothing

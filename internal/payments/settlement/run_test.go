@@ -118,8 +118,7 @@ func TestRests(t *testing.T) {
 	}
 }
 
-// TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
-// or none wait, and no other pause does.
+// TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again or none wait, and no other pause does.
 func TestOutOfGas(t *testing.T) {
 	for _, test := range []struct {
 		waits        bool

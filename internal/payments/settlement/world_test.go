@@ -60,6 +60,7 @@ type world struct {
 	made   []payment.ID
 	events []webhook.Event // published, in order
 	named  bool            // the merchant wants payment.mined
+	moves  token.Token     // by its payments
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -73,6 +74,7 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 
 func newWorld(t *testing.T, s script) *world {
 	w := &world{final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, has: funds}
+	w.moves = coin
 	w.Recorder = porttest.New(t, memory.NewPayments(), s, w)
 	w.open(wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas})
 	w.settler = settlement.New(stack.Config{
@@ -143,7 +145,7 @@ func (w *world) prepare(key string, age time.Duration) payment.Payment {
 func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Payment {
 	r := payment.Request{Merchant: merchant, Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
 	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
-	p := payment.New(payment.KeyID(merchant, "test", key), r, coin, "net", w.Now().Add(-age)).
+	p := payment.New(payment.KeyID(merchant, "test", key), r, w.moves, "net", w.Now().Add(-age)).
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees, GasUnit: w.settler.GasUnit})
 	_, _, err := w.Tables.Create(context.Background(), p)
 	w.Must(err)

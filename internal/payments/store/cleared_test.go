@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,42 +13,26 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestUncleared: a rail pays only once no run misses a payment of another in these tables.
+// TestUncleared: a rail pays only once no run misses a payment of another in these tables. A row has how long ago the
+// other one was added (0s: two series) and closed (0s: never), the last run was, and the other was first and last found
+// abreast (0s: never); whether its chain had nodes and no rail; and how many are not cleared.
 func TestUncleared(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	const ran, series = 30 * time.Second, time.Hour // ago
+	const series = time.Hour // ago
 	own, other := token.Coin{ChainID: 1, Contract: token.Address{1}}, token.Coin{ChainID: 2, Contract: token.Address{2}}
-	for name, c := range map[string]struct {
-		added, closed  time.Duration // ago; 0: two series ago, and never
-		ran            time.Duration // the last run, of every rail
-		since, abreast time.Duration // of the other rail; 0: never
-		marked         bool          // its chain had nodes and no rail
-		want           int
-		err            error
-	}{
-		"found abreast in this series":       {0, 0, ran, series, ran, false, 0, nil},
-		"found abreast as it began":          {0, 0, ran, series, series, false, 0, nil},
-		"found abreast before it":            {0, 0, ran, series, series + time.Second, false, 1, nil},
-		"never found abreast":                {0, 0, ran, series, 0, false, 1, nil},
-		"by a run of long ago":               {0, 0, store.ComparedFor, series, 2 * time.Minute, false, 1, nil},
-		"just not yet":                       {0, 0, store.ComparedFor - time.Second, series, 2 * time.Minute, false, 0, nil},
-		"by a run that a clock puts ahead":   {0, 0, -store.Skew, series, ran, false, 0, nil},
-		"far ahead":                          {series / 2, 0, -store.Skew - time.Second, series, 0, false, 1, nil},
-		"added in this series":               {series - store.Skew - time.Second, 0, ran, series / 2, 0, false, 0, nil},
-		"added as it began":                  {series - store.Skew, 0, ran, series / 2, 0, false, 1, nil},
-		"added, and runs have stopped":       {series / 2, 0, store.ComparedFor, series / 2, 0, false, 1, nil},
-		"added by a clock a bit ahead":       {-store.Skew, 0, ran, series / 2, 0, false, 0, nil},
-		"added by a clock far ahead":         {-store.Skew - time.Second, 0, ran, series / 2, 0, false, 1, nil},
-		"closed by a clock far ahead":        {0, -store.Skew - time.Second, ran, series / 2, 0, false, 1, nil},
-		"closed in this series":              {0, series - store.Skew - time.Second, ran, series, 0, true, 0, nil},
-		"closed as it began":                 {0, series - store.Skew, ran, series, 0, false, 1, nil},
-		"closed, and runs have stopped":      {0, series / 2, store.ComparedFor, series, 0, false, 1, nil},
-		"added, and its chain had nodes":     {series / 2, 0, ran, series / 2, 0, true, 0, store.ErrUncleared},
-		"recovered after its chain had them": {0, 0, ran, series, ran, true, 0, nil},
-	} {
+	words := map[string]string{"skew": store.Skew.String(), "over skew": (store.Skew + time.Second).String(),
+		"compared": store.ComparedFor.String(), "just compared": (store.ComparedFor - time.Second).String(),
+		"series began": (series - store.Skew).String(), "in series": (series - store.Skew - time.Second).String()}
+	for _, c := range tabletest.Read(t, words) {
+		var ago []time.Duration
+		for text := range strings.FieldsSeq(c.In[0]) {
+			ago = append(ago, must.Get(time.ParseDuration(text))(t))
+		}
+		added, closed, ran, since, abreast := ago[0], ago[1], ago[2], ago[3], ago[4]
 		tables := memory.NewPayments()
 		set := func(of token.Coin, version uint64, closed bool, ago time.Duration) {
 			s := settings.Default(settings.Rail{ChainID: of.ChainID, Token: token.Token{Contract: of.Contract, Symbol: "USDC"}, Network: "n"})
@@ -54,24 +40,28 @@ func TestUncleared(t *testing.T) {
 			must.OK(t, tables.SetSettings(t.Context(), s))
 		}
 		set(own, 0, false, 2*series)
-		if set(other, 0, false, cmp.Or(c.added, 2*series)); c.closed != 0 {
-			set(other, 1, true, c.closed)
+		if set(other, 0, false, cmp.Or(added, 2*series)); closed != 0 {
+			set(other, 1, true, closed)
 			set(other, 2, true, 0)
 		}
-		known := store.Comparison{Ran: now.Add(-c.ran), Since: now.Add(-c.since)}
-		if c.abreast != 0 {
-			known.Abreast = now.Add(-c.abreast)
+		known := store.Comparison{Ran: now.Add(-ran), Since: now.Add(-since)}
+		if abreast != 0 {
+			known.Abreast = now.Add(-abreast)
 		}
 		must.OK(t, tables.SetCompared(t.Context(), other, known))
-		must.OK(t, tables.SetCompared(t.Context(), own, store.Comparison{Ran: now.Add(-c.ran), Since: now.Add(-series)}))
-		if c.marked {
+		must.OK(t, tables.SetCompared(t.Context(), own, store.Comparison{Ran: now.Add(-ran), Since: now.Add(-series)}))
+		if c.In[1] == "marked" {
 			must.OK(t, tables.SetCompared(t.Context(), token.Coin{ChainID: 2}, store.Comparison{Ran: now.Add(-series / 4)}))
 		}
 		rules := must.Get(tables.Rules(t.Context()))(t)
 		uncleared, err := rules.Uncleared(t.Context(), tables, own, now)
 		_, itself := rules.Uncleared(t.Context(), tables, other, now)
-		if len(uncleared) != c.want || !errors.Is(err, c.err) || errors.Is(itself, store.ErrUncleared) != (c.err != nil) {
-			t.Errorf("%s: %d rails, %v; want %d, %v; the rail itself: %v", name, len(uncleared), err, c.want, c.err, itself)
+		got := fmt.Sprint(len(uncleared))
+		if errors.Is(err, store.ErrUncleared) {
+			got = "uncleared"
+		}
+		if got != c.Want || got != "uncleared" && err != nil || errors.Is(itself, store.ErrUncleared) != (got == "uncleared") {
+			t.Errorf("%s: %s, %v, want %s; the rail itself: %v", c.Name, got, err, c.Want, itself)
 		}
 	}
 }

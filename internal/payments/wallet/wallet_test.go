@@ -2,6 +2,7 @@ package wallet_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/payment"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
+	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 // TestRefusal has reasons to refuse a reservation, in the order of the checks.
@@ -151,42 +153,27 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestCooldown: a wallet in cooldown is tried last for a minute, also when the others
-// are full, and consecutive cooldowns for one reason count from the first.
+// TestCooldown: a wallet in cooldown is tried last for a minute, also when the others are full, and consecutive
+// cooldowns for one reason count from the first. A row has a time after noon, the cooldown of the first wallet that
+// begins then or ends, when the first of such began, and the wallet that is tried last.
 func TestCooldown(t *testing.T) {
 	pool, a := wallet.NewPool(inOrder), stored(1, 0)
 	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
 	pool.Observe(stored(2, window))
 	pool.Observe(stored(3, window))
-	const m = time.Minute
-	for _, step := range []struct {
-		at    time.Duration // after noon
-		why   string        // of a cooldown that begins; "end": of one that ends; "": neither
-		since time.Duration // after noon the first of such cooldowns began
-		last  token.Address // tried last
-	}{
-		{0, "blocked", 0, candidates[0]},
-		{m - 1, "", 0, candidates[0]},
-		{m, "", 0, candidates[2]},
-		{2 * m, "blocked", 0, candidates[0]},
-		{2 * m, "no key", 2 * m, candidates[0]},
-		{2 * m, "end", 0, candidates[2]},
-		{3 * m, "blocked", 3 * m, candidates[0]},
-		{14 * m, "blocked", 3 * m, candidates[0]}, // ten minutes after the last one
-		{60 * m, "blocked", 60 * m, candidates[0]},
-	} {
-		at := noon.Add(step.at)
-		switch step.why {
-		case "":
-		case "end":
+	for _, c := range tabletest.Read(t, nil) {
+		after := func(column int) time.Time { return noon.Add(must.Get(time.ParseDuration(c.In[column]))(t)) }
+		switch at, why := after(0), c.In[1]; why {
+		case "-":
+		case "ends":
 			pool.EndCooldown(a.ID)
 		default:
-			if since := pool.CoolDown(a.ID, step.why, at); !since.Equal(noon.Add(step.since)) {
-				t.Errorf("after %v: %s since %v", step.at, step.why, since)
+			if since := pool.CoolDown(a.ID, why, at); !since.Equal(after(2)) {
+				t.Errorf("%s: since %v", c.Name, since)
 			}
 		}
-		if order := pool.Choose(1, candidates, token.Units(1), at); order[2].Address != step.last {
-			t.Errorf("after %v: order %v", step.at, order)
+		if last := pool.Choose(1, candidates, token.Units(1), after(0))[2].Address[19]; fmt.Sprint(last) != c.Want {
+			t.Errorf("%s: wallet %d is the last", c.Name, last)
 		}
 	}
 }

@@ -26,7 +26,9 @@ func TestWorlds(t *testing.T) {
 // world reads a world of a table: its numbers, and what happens in it.
 func world(t *testing.T, text string) (w model.World) {
 	t.Helper()
-	must.OK(t, json.Unmarshal([]byte(text), &w))
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	must.OK(t, d.Decode(&w))
 	return w
 }
 

@@ -74,8 +74,7 @@ func (a *Account) Remit(line string) (string, error) {
 	return out.String(), err
 }
 
-// Steps runs commands one after another. Each has a reason, a line, and the text to expect in the
-// answer, or in the error after !.
+// Steps runs commands in turn. Each has a reason, a line, and a text of its answer, or after ! of its error.
 func (a *Account) Steps(all [][3]string) {
 	a.Helper()
 	for _, step := range all {
@@ -132,8 +131,7 @@ func Empty(t *testing.T, config stack.Config, nodes ...string) *deployed.Local {
 		Keyed:  func() map[token.Address]token.Coin { return nil }}
 }
 
-// Local runs a command line for a stack in this process, as remit local does, and returns its
-// standard output. The error of a command that asks has its question.
+// Local runs a command line for a stack in this process, and returns its output, and its error with any question.
 func Local(ctx context.Context, stack *deployed.Local, args ...string) (string, error) {
 	typed, err := json.Marshal(map[string]any{"Args": args})
 	if err != nil {

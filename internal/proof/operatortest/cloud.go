@@ -1,5 +1,4 @@
-// Package operatortest has an AWS account with one stack, and a stack in this process, for
-// tests of operators' commands.
+// Package operatortest has an AWS account with one stack, and a stack in this process, to test operators' commands.
 package operatortest
 
 import (
@@ -34,8 +33,7 @@ func Stack(status string, outputs, parameters map[string]string) string {
 		status, members("Output", outputs), members("Parameter", parameters))
 }
 
-// Resources returns the answer to ListStackResources, of types and physical names, or
-// logical and physical names, that a space divides.
+// Resources returns the answer to ListStackResources, of types (or logical names) and physical names, as "TYPE NAME".
 func Resources(all ...string) string {
 	members := ""
 	for _, r := range all {
@@ -46,9 +44,8 @@ func Resources(all ...string) string {
 	return "<R><ListStackResourcesResult><StackResourceSummaries>" + members + "</StackResourceSummaries></ListStackResourcesResult></R>"
 }
 
-// A Cloud is an AWS account with one stack, on Base Sepolia if Parameters name no other
-// chain, that lacks nothing a deployment needs. It has no DynamoDB. Of its alarms, remit-B is
-// in alarm and remit-A is not; another stack's is too. Any other call is answered 501.
+// A Cloud is an AWS account with one stack, on Base Sepolia if Parameters name no other chain, that lacks nothing a
+// deployment needs. It has no DynamoDB. Any other call is answered 501.
 type Cloud struct {
 	Status              string            // of the stack; "" is UPDATE_COMPLETE, "none" no stack
 	Outputs, Parameters map[string]string // beside the ones that every stack has
@@ -138,7 +135,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer = Identity
 	case "Publish":
-		if c.Deaf {
+		if c.Deaf || len(form.Get("Subject")) > 100 { // as SNS
 			status = http.StatusForbidden
 			break
 		}
@@ -178,8 +175,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A Node answers JSON-RPC with the result or error that it has for a method,
-// or for a method and its last block, or the selector or length of its call data: half an object of JSON.
+// A Node answers JSON-RPC with half an object of JSON, by the method, and by its last block or its call's selector.
 type Node map[string]string
 
 // Block is a block whose hash has one digit.

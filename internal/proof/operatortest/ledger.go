@@ -22,8 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// A Ledger is a stack on a chain of its own: payments from its two wallets, and the tables as
-// they should be. An audit's tables are made of them anew each time.
+// A Ledger is a stack on a chain of its own: payments from its two wallets, and tables, made anew for each audit.
 type Ledger struct {
 	*testing.T
 	Chain    *devnet.Chain
@@ -42,8 +41,7 @@ var (
 	Nine  = time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 )
 
-// NewLedger returns a Ledger in which payments ended in each way, a no-op took a nonce,
-// and one payment is mined and not settled yet.
+// NewLedger returns a Ledger with payments that ended in each way, a no-op, and one that is mined and not settled.
 func NewLedger(t *testing.T) *Ledger {
 	t.Helper()
 	now := Nine

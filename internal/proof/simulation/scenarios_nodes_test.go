@@ -11,35 +11,8 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/simulation"
 	"github.com/remit-payouts/remit/internal/proof/simulation/fakechain"
-	"github.com/remit-payouts/remit/internal/proof/simulation/oracle"
 	"github.com/remit-payouts/remit/internal/proof/simulation/scheduler"
 )
-
-// "nonce too low" means that the nonce was used. One node says so of a payment's
-// bytes, because it has them mined since the run has asked; the other says that it
-// will never take them. A payment is given up only if no node can have its bytes.
-func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Halted, s.Idle = true, true
-		p := s.Pay("client", order(0))
-		s.Elapse(2 * time.Minute)
-		s.Chain.Nodes[1].Answers = chain.Wrong
-		s.On("run", "Send node0", 1, scheduler.Freeze) // of the bytes that have waited
-		s.StartRun()
-		s.Elapse(time.Second)
-		s.Chain.Mine(s.Chain.Nodes[0])
-		s.Thaw()
-		s.Elapse(10 * time.Second)
-		s.Halted, s.Idle = false, false
-		s.Elapse(3 * time.Minute)
-		got := s.Payment(order(0))
-		s.Is("state", got.State, payment.Confirmed)
-		s.Is("mined", got.Onchain, p.TxHash)
-		for i, a := range got.Attempts {
-			s.Is(fmt.Sprintf("attempt %d pays nothing", i), a.Noop, false)
-		}
-	})
-}
 
 // Every node refuses the bytes for their gas limit, and the token the recipient by now: no limit pays the payment, and
 // all nonces after its nonce would wait. A no-op takes the nonce, and the payment fails.
@@ -285,25 +258,6 @@ func TestBumpsOutOfTheSameBalance(t *testing.T) {
 			s.After(3*time.Minute, order(0), payment.Confirmed)
 			s.IsState(order(1), payment.Confirmed)
 			s.Chain.BaseFee = quiet
-		})
-	}
-}
-
-// A transfer of all leaves its own gas behind, and there is no ether to move. A call without any goes on.
-func TestSweepLeavesItsGas(t *testing.T) {
-	for name, rule := range tokenGas {
-		perform(t, name, simulation.Setup{Gas: rule}, func(s *simulation.Scenario) {
-			call := sweep("call", true)
-			call.Call = []byte("approve")
-			ether := sweep("ether", true)
-			ether.Amount = 5
-			s.Is("ether", s.Ask("client-move", ether).Refused(), true)
-			for _, o := range []oracle.Order{call, sweep("all", false)} {
-				s.Is("begun", s.Ask("client-move", o).Err, nil)
-				s.After(3*time.Minute, o, payment.Confirmed)
-			}
-			s.Is("at most two fees are left", s.Record(0).Balance.Less(unit(2*mostGas)), true)
-			s.Is("and not nothing", s.Record(0).Balance.IsZero(), false)
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -79,32 +78,15 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 // sale raised Ethereum's base fee far beyond that in minutes.
 var quiet, spike = unit(100), unit(800)
 
-// sweep is the transfer of all tokens, or all ether, of the first wallet to an operator's funding wallet.
-func sweep(key string, ether bool) oracle.Order {
-	return oracle.Order{Key: key, From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: ether}
-}
-
-// A transfer of ether is bumped as a payment is, as far as the wallet can pay for that
-// beside the value, and cancelled if no node takes its bytes: then the ether has stayed.
+// A transfer of ether is bumped as a payment is, as far as the wallet can pay for that beside the value.
 func TestTransferOfEther(t *testing.T) {
-	perform(t, "bumped", simulation.Setup{}, func(s *simulation.Scenario) {
-		s.StartClient("client-sweep", sweep("sweep", true), 1, false)
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		all := oracle.Order{Key: "sweep", From: fakechain.Wallet(0), To: fakechain.Payee(7), Ether: true}
+		s.StartClient("client-sweep", all, 1, false)
 		s.Elapse(3 * time.Second)
 		s.Chain.BaseFee = unit(250) // above the cap of 210, within twice of it
-		s.After(6*time.Minute, sweep("sweep", true), payment.Confirmed)
-		s.Is("bumped", len(s.Payment(sweep("sweep", true)).Attempts) > 1, true)
-	})
-	perform(t, "cancelled", simulation.Setup{}, func(s *simulation.Scenario) {
-		moved := sweep("move", true)
-		moved.Amount = 5_000
-		refuse := func(class chain.Class) { s.Chain.Each(func(n *fakechain.Node) { n.Answers = class }) }
-		refuse(chain.Wrong)
-		s.StartClient("client-move", moved, 1, false)
-		s.Elapse(3 * time.Minute)
-		refuse("")
-		s.After(5*time.Minute, moved, payment.Failed)
-		s.Is("why", codeOf(s.Payment(moved)), payment.TransferMissing)
-		s.Is("ether arrived", s.Chain.Account(moved.To, 0).Gas, unit(0))
+		s.After(6*time.Minute, all, payment.Confirmed)
+		s.Is("bumped", len(s.Payment(all).Attempts) > 1, true)
 	})
 }
 
@@ -168,25 +150,4 @@ func TestAnotherRailIsAhead(t *testing.T) {
 			s.Pay("new2", order(3))
 		})
 	}
-}
-
-// The copy has a payment that holds a nonce of the first rail. After it was copied the payment was discarded, and its
-// key paid on the second rail. No run and no request makes the first payment.
-func TestARestoredNonceOfAnotherRailsPayment(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Rails: 2}, func(s *simulation.Scenario) {
-		s.Pay("b", elsewhere(order(1)))
-		s.Elapse(time.Hour)
-		s.Idle = true
-		s.Begin("dead", 0, order(0), "Commit", scheduler.KillBefore)
-		image := s.Store.Image()
-		s.Is("discarded", s.Store.Discard(s.T.Context(), s.Payment(order(0))), nil) // by a request that was refused
-		s.Pay("lost", elsewhere(order(0)))
-		s.Elapse(10 * time.Minute)
-		s.Forget(image)
-		s.Idle = false
-		s.Elapse(10 * time.Minute)
-		s.IsState(order(0), payment.Prepared)
-		s.Is("waiting", errors.Is(s.Ask("again", order(0)).Err, dispatch.ErrInProgress), true)
-		s.Is("recovered", s.Recover(), true)
-	})
 }

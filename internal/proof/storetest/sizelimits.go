@@ -21,6 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/fieldtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -48,9 +49,11 @@ var bounds = map[string]int{
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
 }
 
-// Full fills both empty stores of a pair up to their bounds: each takes as much, refuses more, and shows the same.
+// Full fills both empty stores of a pair up to their bounds: each takes as much, refuses more, and shows the same. Each
+// shows a payment with all its fields.
 func Full(t *testing.T, p Pair) {
 	f := filler{t, p}
+	f.fields()
 	f.payment()
 	f.pages()
 	f.wallets()
@@ -76,12 +79,23 @@ func (f filler) do(want error, c call) {
 	}
 }
 
-// fill makes n writes, four at once, and one more, whose answer is want.
-func (f filler) fill(n int, want error, write func(i int) call) {
+// fill makes n writes, four at once, and one more, whose answer is want. A database may copy the first one for those in
+// between, which are for a name each: it takes minutes for so many.
+func (f filler) fill(n int, want error, write func(i int) call, name func(i int) string) {
 	f.Helper()
+	f.do(nil, write(0))
+	made := 1
+	if name != nil && f.Copy != nil {
+		var copies []string
+		for ; made < n-1; made++ {
+			write(made).make(f.Memory)
+			copies = append(copies, name(made))
+		}
+		f.Copy(name(0), copies)
+	}
 	var group errgroup.Group
 	group.SetLimit(4)
-	for i := range n {
+	for i := made; i < n; i++ {
 		group.Go(func() error {
 			f.do(nil, write(i))
 			return nil
@@ -96,6 +110,43 @@ func (f filler) see(calls ...call) {
 	if diff := f.differs(calls...); diff != "" {
 		f.Error(diff)
 	}
+}
+
+// fields makes payments and a proposal of a request with every field, and reads them after each write.
+func (f filler) fields() {
+	kept := func(want any, write, read call) {
+		f.Helper()
+		f.do(nil, write)
+		for _, s := range []Stores{f.Memory, f.Database} {
+			if diff := compare(read, answer{values: []any{want}}, read.make(s)); diff != "" {
+				f.Errorf("after %s, %s", write.method, strings.Replace(diff, "-memory +database", "-written +read", 1))
+			}
+		}
+	}
+	write := func(method string, p payment.Payment) {
+		f.Helper()
+		kept(p, calls("Payments."+method, p), calls("Payments.Payment", p.ID))
+	}
+	batch := fieldtest.Filled[payment.Request]()
+	bare := payment.Request{To: batch.To, Amount: batch.Amount}
+	for _, e := range batch.Entries {
+		bare.Entries = append(bare.Entries, payment.Entry{To: e.To, Amount: e.Amount})
+	}
+	made, found := offer(ids[0], noon, batch), offer(ids[0], noon, bare)
+	write("Create", made)
+	made = committed(made, 1<<40)
+	write("Commit", made)
+	made, _ = made.Confirm(chain.Receipt{Tx: made.TxHash, Block: 17, Fee: new(token.Units(1))}, noon)
+	write("Finish", made)
+	made, _ = made.Redacted()
+	write("Redact", made)
+	write("Create", found)
+	found = committed(found, 1<<40+1)
+	write("Commit", found)
+	write("Adopt", found.Adopted(batch))
+	batch.IdempotencyKey, batch.Key = "proposed", payment.KeyLimits{} // of which package proposal keeps a part
+	p := proposal.New(proposal.Proposal{Life: time.Hour}, batch, usdc, 84532, "base-sepolia", noon)
+	kept(p, calls("Payments.Propose", p), calls("Payments.Proposal", p.Payment.ID))
 }
 
 // payment makes the largest payment: the longest names, the most entries, attempts and bytes.
@@ -133,13 +184,13 @@ func (f filler) pages() {
 		tx := noop(ids[1], uint64(i))
 		tx.Raw = bytes.Repeat([]byte{byte(i)}, store.MaxRaw)
 		return calls("Payments.PutNoop", tx)
-	})
+	}, nil)
 	f.see(txsOf(ids[1], 1)...)
 	draft := func(i int) payment.Payment {
 		return offer(ids[0], noon.Add(time.Duration(i/2)*time.Second), numbered(i))
 	}
-	f.fill(102, nil, func(i int) call { return calls("Payments.Create", draft(i)) })
-	f.fill(102, nil, func(i int) call { return calls("Payments.Commit", committed(draft(i), uint64(100+i))) })
+	f.fill(102, nil, func(i int) call { return calls("Payments.Create", draft(i)) }, nil)
+	f.fill(102, nil, func(i int) call { return calls("Payments.Commit", committed(draft(i), uint64(100+i))) }, nil)
 	for _, list := range []store.Filter{{Limit: -1}, {Limit: 1000}, {Limit: 7}, {Reference: "inv-2041", Limit: 7},
 		{Status: payment.StatusPending, Limit: 7}, {Asset: coins[0], Limit: 7}, {Status: "unheard of"}} {
 		list.Merchant, list.Mode = "mer_a", "test"
@@ -175,18 +226,18 @@ func (f filler) days() {
 	key := func(i int) string { return fmt.Sprintf("key_%012d", i) }
 	f.fill(store.MaxDayKeys, store.ErrDayKeys, func(i int) call {
 		return charge(key(i), most.Sub(token.Units(9)), math.MaxUint64-9)
-	})
+	}, key)
 	f.do(nil, charge(key(7), token.Units(9), 1))            // it is counted already
 	f.do(nil, charge(coins[0].String(), token.Units(1), 1)) // it is no key
 	f.see(chargedOf(key(7), noon))
 }
 
 func (f filler) rules() {
+	to := func(i int) token.Address { return token.Address{18: byte(i >> 8), 19: byte(i)} }
 	deny := func(i int) call {
-		to := token.Address{18: byte(i >> 8), 19: byte(i)}
-		return calls("Payments.Deny", store.Denial{To: to, Reason: long(store.MaxReason / 4), At: noon})
+		return calls("Payments.Deny", store.Denial{To: to(i), Reason: long(store.MaxReason / 4), At: noon})
 	}
-	f.fill(store.MaxDenied, store.ErrTooLarge, deny)
+	f.fill(store.MaxDenied, store.ErrTooLarge, deny, func(i int) string { return to(i).String() })
 	f.do(nil, deny(0)) // replaces
 	set := func(chainID, version int) call {
 		v := settings.Default(settings.Rail{ChainID: uint64(chainID), Token: usdc, Network: "devnet"})

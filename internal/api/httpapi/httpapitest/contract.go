@@ -23,6 +23,7 @@ import (
 // A Contract is openapi.yaml, ready to be compared with exchanges. It is safe for concurrent use.
 type Contract struct {
 	document map[string]any
+	text     *yaml.Node
 
 	mu      sync.Mutex
 	schemas *jsonschema.Compiler
@@ -37,7 +38,7 @@ func NewContract() (*Contract, error) {
 	if err := yaml.Unmarshal(httpapi.Description, &node); err != nil {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
-	c := &Contract{document: strict(node.Content[0]).(map[string]any), schemas: jsonschema.NewCompiler()}
+	c := &Contract{document: strict(node.Content[0]).(map[string]any), text: node.Content[0], schemas: jsonschema.NewCompiler()}
 	c.schemas.AssertFormat()
 	if err := c.schemas.AddResource(name, c.document); err != nil {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
@@ -86,6 +87,20 @@ func (c *Contract) at(from map[string]any, pointer string, keys ...string) (map[
 	return from, pointer
 }
 
+// Line names the line of openapi.yaml that a JSON pointer leads to, or as near to it as the pointer leads.
+func (c *Contract) Line(pointer string) string {
+	at := c.text
+	for key := range strings.SplitSeq(pointer, "/") {
+		for pair := range slices.Chunk(at.Content, 2) {
+			if pair[0].Value == strings.NewReplacer("~1", "/", "~0", "~").Replace(key) {
+				at = pair[1]
+				break
+			}
+		}
+	}
+	return fmt.Sprint("openapi.yaml:", at.Line)
+}
+
 // validate checks a value against the schema at a place of the document.
 func (c *Contract) validate(pointer string, value any) error {
 	c.mu.Lock()
@@ -94,7 +109,15 @@ func (c *Contract) validate(pointer string, value any) error {
 	if err != nil {
 		return err
 	}
-	return schema.Validate(value)
+	err = schema.Validate(value)
+	if failed, is := errors.AsType[*jsonschema.ValidationError](err); is {
+		for len(failed.Causes) > 0 {
+			failed = failed.Causes[0]
+		}
+		_, pointer, _ = strings.Cut(failed.SchemaURL, "#")
+		return fmt.Errorf("%s: %w", c.Line(pointer), err)
+	}
+	return err
 }
 
 func (c *Contract) validateJSON(pointer string, text []byte) error {

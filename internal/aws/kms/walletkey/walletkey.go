@@ -16,8 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// Tag is the tag of a stack's keys; its value is the stack's name. The functions that
-// sign may use the keys with their stack's tag, and no others.
+// Tag is the tag of a stack's keys; its value is the stack's name. The functions may sign with such keys alone.
 const Tag = "remit-stack"
 
 // Keys are the keys of an account and region.
@@ -41,8 +40,7 @@ func (k Keys) Create(ctx context.Context, stack string) (arn string, err error) 
 // ErrKey reports a key that signs no transactions.
 var ErrKey = errors.New("not a key for signing on the curve secp256k1")
 
-// Wallet returns the ARN and the account of a key named by its id, ARN or alias. One that is not for signing on
-// secp256k1 is ErrKey.
+// Wallet returns the ARN and the account of a key named by its id, ARN or alias. Of another curve or use it is ErrKey.
 func (k Keys) Wallet(ctx context.Context, name string) (arn string, account token.Address, err error) {
 	out, err := k.client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &name})
 	switch {

@@ -110,7 +110,8 @@ func (c *Command) audit(ctx context.Context, d *deployed.Deployment) error {
 
 func (a *auditor) open(ctx context.Context) error {
 	wallets, err := a.Wallets(ctx)
-	if err != nil {
+	nodes, unread := a.Deployment.Nodes(ctx)
+	if err = cmp.Or(err, unread); err != nil {
 		return err
 	}
 	for _, r := range wallets {
@@ -119,11 +120,8 @@ func (a *auditor) open(ctx context.Context) error {
 	if len(a.wallets) == 0 {
 		return errors.New("the stack has no wallet to audit; add one with remit wallet create")
 	}
-	if a.nodes, err = a.Deployment.Nodes(ctx); err != nil {
-		return err
-	}
-	for _, node := range a.nodes {
-		a.report.Nodes = append(a.report.Nodes, node.String())
+	for _, node := range nodes {
+		a.nodes, a.report.Nodes = append(a.nodes, node), append(a.report.Nodes, node.String())
 	}
 	final, err := a.nodes.FinalOnAll(ctx, a.Config.ConfirmationRule)
 	if err != nil {
@@ -233,7 +231,6 @@ func (a *auditor) compare(context.Context) error {
 	return nil
 }
 
-// judge returns the kind of a transfer, and a description if it is a difference.
 func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	paid := fmt.Sprintf("%s to %s in block %d", a.Coins(t.Amount), t.To, t.Block)
 	at := -1 // the index in p of the transfer to t's recipient, whatever its amount
@@ -285,7 +282,6 @@ func (a *auditor) count(kind string, wallet token.Address, p *entry, at time.Tim
 	sum.Amount, _ = sum.Amount.Add(amount) // the sum of one chain's transfers cannot overflow
 }
 
-// answer writes the report. Differences are an error.
 func (a *auditor) answer() error {
 	ordered := func(x, y daySum) int { return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)) }
 	for _, key := range slices.SortedFunc(maps.Keys(a.sums), ordered) {

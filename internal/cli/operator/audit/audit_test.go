@@ -53,7 +53,7 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9+20) {
 		t.Errorf("%v, %v units; want %s", found, sum, want)
 	}
-	if text, err := l.Run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "No difference.") {
+	if text, err := l.Run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "No difference") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }
@@ -80,8 +80,7 @@ func TestAuditOfTransfers(t *testing.T) {
 	}
 }
 
-// TestMoments: the line names blocks by number or by time, and an impossible block is refused
-// before anything is read or changed.
+// TestMoments: the line names blocks by number or by time, and an impossible block is refused before anything is read.
 func TestMoments(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	const midnight = "2026-01-03T00:00:00Z"

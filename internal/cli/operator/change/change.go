@@ -1,5 +1,4 @@
-// Package change has the one way in which operators' commands change a stack: each
-// shows the consequences, asks, writes to the audit log before and after, and answers.
+// Package change has the one way in which operators' commands change a stack: they show, ask, log, act, log and answer.
 package change
 
 import (
@@ -43,6 +42,7 @@ type railed interface{ Of() token.Address }
 // A Change describes the effect of a command.
 type Change struct {
 	Consequences string
+	Agreed       bool                                  // by an earlier command: it is shown, and not asked for
 	Apply        func(context.Context) (Answer, error) // nil: there is nothing to do but to answer
 	Answer       Answer
 }
@@ -99,7 +99,7 @@ func (c *Command[C]) Run(ctx context.Context, d *deployed.Deployment) error {
 // A record has a command's line for the audit log, how it asks for consent, and, once it is made, who makes the change.
 type record struct {
 	command string
-	ask     func(yes bool, consequences string) error
+	ask     func(ctx context.Context, yes bool, consequences string) error
 	who     string
 }
 
@@ -109,7 +109,7 @@ type recordKey struct{}
 var address = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/?#\s]*@)?([^/?#,\s]*)[^\s]*`)
 
 // Recorded returns a context for a command, of which args is the line. It asks for consent as Ask does.
-func Recorded(ctx context.Context, args []string, ask func(yes bool, consequences string) error) context.Context {
+func Recorded(ctx context.Context, args []string, ask func(context.Context, bool, string) error) context.Context {
 	var line []string
 	for _, arg := range args {
 		if arg = address.ReplaceAllString(arg, "$1$2/…"); arg == "" || strings.ContainsAny(arg, " \t\n\"'\\") {
@@ -126,11 +126,10 @@ func By(ctx context.Context) string {
 	return who[max(0, len(who)-256):]
 }
 
-// recorded makes a change between two entries of the audit log. If it cannot write the first
-// entry, it changes nothing. A crash leaves the entry "begun".
+// recorded makes a change between two entries of the audit log, or none without the first. A crash leaves it "begun".
 func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) (answer Answer, err error) {
 	r := ctx.Value(recordKey{}).(record) // of Recorded
-	if err := r.ask(yes, c.Consequences); err != nil {
+	if err := r.ask(ctx, yes || c.Agreed, c.Consequences); err != nil {
 		return answer, err
 	}
 	if r.who, err = d.Who(ctx); err != nil {
@@ -163,8 +162,8 @@ func shortened(text string) string {
 var ErrUnchanged = errors.New("nothing was changed")
 
 // refusals are errors after which nothing is changed. A change of several things wraps none once it has changed one.
-var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, ErrUnchanged,
-	apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
+var refusals = []error{store.ErrChanged, settings.ErrFixed, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrExists,
+	ErrUnchanged, apikey.ErrNotFound, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, deployed.ErrUncopied}
 
 // ended logs the outcome of an entry's command, which returned err, and returns err.
 func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) error {
@@ -178,17 +177,16 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if logged := log.Append(ctx, entry); logged != nil {
-		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both "+
-			"places: %w", entry.Outcome, logged))
+		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log lacks it: %w", entry.Outcome, logged))
 	}
 	return err
 }
 
 // ErrDeclined reports that the operator did not consent.
-var ErrDeclined = errors.New("nothing was done; answer y at a terminal, or add --yes")
+var ErrDeclined = errors.New("this command did nothing; answer y at a terminal, or add --yes")
 
 // Ask shows the consequences of a command and asks for consent. Without a terminal to ask on, consent is --yes.
-func Ask(yes bool, consequences string) error {
+func Ask(ctx context.Context, yes bool, consequences string) error {
 	fmt.Fprintln(os.Stderr, consequences)
 	if yes {
 		return nil
@@ -197,8 +195,18 @@ func Ask(yes bool, consequences string) error {
 		return ErrDeclined
 	}
 	fmt.Fprint(os.Stderr, "Go on? [y/N] ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
+	in, agreed := bufio.NewReader(os.Stdin), make(chan bool, 1)
+	go func() { // which nothing ends but an answer
+		answer, err := in.ReadString('\n')
+		agreed <- err == nil && strings.EqualFold(strings.TrimSpace(answer), "y")
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(os.Stderr)
+		return fmt.Errorf("%w: %w", ErrUnchanged, ctx.Err())
+	case yes = <-agreed:
+	}
+	if !yes {
 		return ErrDeclined
 	}
 	return nil
@@ -210,8 +218,7 @@ type Log struct {
 	Since time.Duration `default:"720h" help:"How far back."`
 }
 
-// Run lists the commands since a time, oldest first, each with its outcome. Without an end
-// it is unknown: the command was cut off, or is still running.
+// Run lists the commands since a time, oldest first. The outcome of one that was cut off, or still runs, is unknown.
 func (c *Log) Run(ctx context.Context, d *deployed.Deployment) error {
 	entries, err := d.AuditLog.Acts(ctx, time.Now().Add(-c.Since))
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package check has one list of checks of a stack, before a deployment (remit preflight) and after it
-// (remit doctor). It changes nothing, and reports each problem with its fix.
+// Package check has one list of checks of a stack, before a deployment (remit preflight) and after it (remit doctor).
 package check
 
 import (
@@ -21,8 +20,6 @@ import (
 
 // ErrNotReady reports problems that would fail a deployment, or payments after it. Nothing was deployed.
 var ErrNotReady = errors.New("not ready to deploy: fix the problems above, then try again")
-
-var errUnwell = errors.New("the deployment is not well")
 
 type moment int
 
@@ -68,7 +65,6 @@ type examination struct {
 	noRails, noNodes, noWallets, noRules error // why there are none
 }
 
-// checks lists every check, in the order of the answer: of the stack, of each rail, and of its resources.
 func (e *examination) checks(ctx context.Context) []check {
 	all := []check{
 		{"region", before, e.inRegion, ""},
@@ -78,12 +74,10 @@ func (e *examination) checks(ctx context.Context) []check {
 		{"concurrency", before, e.quotaSuffices, ""},
 		{"alarm topics", before, e.topicsExist, "make one that EventBridge may publish to (docs/deploy.md#production)"},
 		{"KMS key", before, e.keyWorks, "enable it (aws kms enable-key), or name another in KmsKeyArn"},
-		{"canary", warning | after,
-			e.inProduction("Canary", "false", "a bad version gets all payments at once, and nothing takes it back"),
+		{"canary", warning | after, e.inProduction("Canary", "false", "a bad version gets all payments at once"),
 			"make deploy ENV=prod, unless you are going back (docs/operate.md#upgrade-and-go-back)"},
-		{"closed", before | after, e.isClosed, "deploy with these parameters (docs/parameters.md)"},
-		{"reserved concurrency", warning | after,
-			e.inProduction("Size", "sandbox", "a flood of one function's requests can stop payments"),
+		{"real money", before | after, e.mayHaveMoney, "deploy with these parameters (docs/parameters.md)"},
+		{"reserved concurrency", warning | after, e.inProduction("Size", "sandbox", "floods of requests stop payments"),
 			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small"},
 		{"settings", before | always, e.settingsHold,
 			"remit settings show; then remit settings set, set --confirm or apply (docs/operate.md#settings)"},
@@ -132,13 +126,11 @@ func (c *Preflight) Run(ctx context.Context, out io.Writer) error {
 	if err != nil && !errors.Is(err, deployed.ErrNoStack) {
 		return err
 	}
-	who, err := now.Who(ctx)
-	if err != nil {
-		return fmt.Errorf("asking AWS who you are: %w", err)
-	}
+	who, unknown := now.Who(ctx)
 	e := &examination{now: now}
-	if e.who, err = arn.Parse(who); err != nil {
-		return fmt.Errorf("reading your ARN: %w", err)
+	e.who, err = arn.Parse(who)
+	if err = cmp.Or(unknown, err); err != nil {
+		return fmt.Errorf("asking AWS who you are: %w", err)
 	}
 	if e.template, err = readTemplate(c.Template, now, c.Parameters); err != nil {
 		return err
@@ -171,7 +163,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployed.Deployment) error {
 	if d.Account == nil {
 		when = local
 	}
-	return (&examination{Deployment: d, only: c.Only}).run(ctx, when, errUnwell)
+	return (&examination{Deployment: d, only: c.Only}).run(ctx, when, errors.New("the deployment is not well"))
 }
 
 type finding struct {

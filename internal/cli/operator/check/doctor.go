@@ -25,8 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// isClosed finds the parameters that leave a stack with real money open.
-func (e *examination) isClosed(context.Context) (string, error) {
+func (e *examination) mayHaveMoney(context.Context) (string, error) {
 	p := e.Account.Parameters
 	open := e.MayPay(0)
 	for _, on := range e.rails {
@@ -46,7 +45,6 @@ func (e *examination) inProduction(name, sandbox, risk string) func(context.Cont
 	}
 }
 
-// tablesAreKept finds tables without backups or protection, as after a restore.
 func (e *examination) tablesAreKept(ctx context.Context) (string, error) {
 	of := func(kind string) string { return e.Account.Outputs[kind+"TableName"] }
 	t := schema.Tables{APIKeys: of("ApiKeys"), Payments: of("Payments"), Webhooks: of("Webhooks")}
@@ -81,7 +79,6 @@ func (e *examination) secretsAreReplicated(ctx context.Context) (string, error) 
 	return fmt.Sprintf("%d in %s", len(ids), region), err
 }
 
-// grantsFit compares who may sign with each key in KMS with the registry.
 func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	roles, err := e.Account.Signers(ctx)
 	if err != nil {
@@ -116,14 +113,12 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
 }
 
-// except lists those of all that are not among known.
 func except(all, known []string) string {
 	known = slices.DeleteFunc(slices.Clone(all), func(one string) bool { return slices.Contains(known, one) })
 	return strings.Join(known, ", ")
 }
 
-// railsAreWhole finds a stack without a rail, and nodes of a chain that no rail has: then one may have been lost with
-// its payments, and nothing new is paid.
+// railsAreWhole finds a stack without a rail, and nodes of a chain without one: it may be lost with its payments.
 func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	if e.Payments == nil {
 		return "a new stack has none", nil
@@ -142,8 +137,7 @@ func (e *examination) railsAreWhole(ctx context.Context) (string, error) {
 	}
 	chains := slices.Sorted(maps.Keys(nodes))
 	if lost := all.Without(chains); len(lost) > 0 {
-		err = fmt.Errorf("the RPC secret has nodes of chain %d, of which there is no rail, as "+
-			"after a restore of the tables: nothing new is paid", lost)
+		err = fmt.Errorf("the RPC secret has nodes of chain %d, which has no rail: nothing new is paid", lost)
 	}
 	return strings.Join(names, ", "), err
 }
@@ -156,12 +150,11 @@ func (e *examination) railsAreCompared(ctx context.Context) (string, error) {
 	}
 	uncleared, err := rules.Uncleared(ctx, e.Payments, token.Coin{}, time.Now())
 	for _, rail := range uncleared {
-		err = errors.Join(err, fmt.Errorf("%s may hold the others: no run of check-receipts has compared it", rail.Coin))
+		err = errors.Join(err, fmt.Errorf("%s may hold the others: check-receipts has not compared it", rail.Coin))
 	}
 	return "none holds the others", err
 }
 
-// settingsHold finds settings that stop payments.
 func (e *examination) settingsHold(context.Context) (string, error) {
 	if e.Payments == nil || errors.Is(e.noRails, deployed.ErrNoRail) {
 		return "a new stack has none", nil
@@ -185,8 +178,7 @@ func (e *examination) settingsHold(context.Context) (string, error) {
 	return strings.Join(result, ", "), err
 }
 
-// liveIsDeployed compares the version behind each function's alias with the one that CloudFormation has deployed. They
-// differ during a canary, and after somebody moved the alias.
+// liveIsDeployed compares each function's live version with the deployed one: a canary, or a moved alias, differs.
 func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	resources, err := e.Account.Resources(ctx)
 	functions := 0
@@ -206,7 +198,8 @@ func (e *examination) liveIsDeployed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("live runs otherwise than deployed:\n%w", err)
 	}
-	return fmt.Sprintf("%d functions run as deployed: %s", functions, e.Account.About), nil
+	commit := cmp.Or(e.Account.About, "the commit is unknown; make deploy notes it")
+	return fmt.Sprintf("%d functions run as deployed: %s", functions, commit), nil
 }
 
 // runsOtherwise names how a function's live version differs from the deployed one, and no value: it may be secret.
@@ -240,7 +233,6 @@ func (e *examination) runsOtherwise(ctx context.Context, name *string) (all []st
 	return all, nil
 }
 
-// configuration returns the parts of a version that a deployment changes.
 func configuration(f *lambda.GetFunctionConfigurationOutput) map[string]string {
 	all := map[string]string{"code": aws.ToString(f.CodeSha256), "KMS key": aws.ToString(f.KMSKeyArn),
 		"memory": fmt.Sprint(aws.ToInt32(f.MemorySize)), "timeout": fmt.Sprint(aws.ToInt32(f.Timeout))}

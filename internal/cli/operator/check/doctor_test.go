@@ -42,7 +42,7 @@ func (f functions) answer(r *http.Request, action, _ string) string {
 	path := strings.Split(r.URL.Path, "/")
 	switch {
 	case action == "ListStackResources":
-		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send", "ApiLogGroup remit-ApiLogGroup")
+		return operatortest.Resources("Send remit-Send", "AWS::Lambda::Function remit-Send", "ApiLogGroup logs")
 	case len(path) <= 4 || path[2] != "functions":
 		return ""
 	}
@@ -61,7 +61,7 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 	t.Helper()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
-	a := &deployed.Account{Stack: "remit", About: "Remit v1", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit",
+	a := &deployed.Account{Stack: "remit", ID: "arn:aws:cloudformation:us-east-1:1:stack/remit",
 		Parameters: map[string]string{"KmsKeyArn": ""},
 		Outputs:    map[string]string{"RpcSecretArn": "nodes", "WalletSecrets": "remit/wallets/", "ApiKeysTableName": "keys"},
 		AWS:        aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
@@ -69,6 +69,7 @@ func doctor(t *testing.T, cloud *operatortest.Cloud, tables deployed.Tables, par
 		name, value, _ := strings.Cut(pair, "=")
 		a.Parameters[name] = value
 	}
+	a.About = a.Parameters["About"]
 	var out bytes.Buffer
 	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a,
 		Account: a, Mode: "test", Out: &out}
@@ -100,7 +101,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		change func(live, alias map[string]any, variables map[string]string)
 		want   string
 	}{
-		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed: Remit v1"},
+		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "1 functions run as deployed: v1"},
 		{"other parameters", func(live, _ map[string]any, v map[string]string) {
 			v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "live", "", map[string]string{"ApplicationLogLevel": "DEBUG"}
 		}, "another KMS key, another MODE, another log level"},
@@ -123,7 +124,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			want = "BAD live runs otherwise than deployed:\nAWS::Lambda::Function: " + want
 		}
 		for _, only := range []string{"", "live versions"} { // the second is of make smoke
-			found := doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(), "Mode=test", only)
+			found := doctor(t, &operatortest.Cloud{Answer: cloud.answer}, newTables(), "Mode=test About=v1", only)
 			if diff := cmp.Diff(want, found["live versions"]); diff != "" || (len(found) == 1) != (only != "") {
 				t.Errorf("%s: %s, with %d checks", c.why, diff, len(found))
 			}
@@ -137,9 +138,9 @@ func TestDoctorFindsEachProblem(t *testing.T) {
 	stored.BatchContract = install.Address()
 	must.OK(t, tables.Payments.SetSettings(t.Context(), stored))
 	id := func(n byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{n}} }
-	for n, state := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
+	for n, s := range map[byte]wallet.State{1: wallet.Active, 2: wallet.Active, 3: wallet.Draining, 4: wallet.Retired} {
 		must.OK(t, tables.Payments.Register(t.Context(),
-			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: state, Key: "arn:key"}))
+			wallet.Registration{ID: id(n), Token: stored.Token.Contract, State: s, Key: "arn:key"}))
 	}
 	must.OK(t, tables.Payments.Register(t.Context(), wallet.Registration{ID: id(6),
 		Token: stored.Token.Contract, State: wallet.Assigned, Key: wallet.InSecret, Merchant: "mer_6"}))
@@ -206,8 +207,8 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 	words := map[string]string{"missing": `"error":{"code":-32000,"message":"missing trie node"}`,
 		"another block": operatortest.Block("2"), "eighteen": operatortest.Word(18)}
 	own, _ := chains.Of(8453)
-	contract := must.Get(token.ParseAddress(own.USDC))(t)
-	config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
+	usdc := must.Get(token.ParseAddress(own.USDC))(t)
+	config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: usdc}})
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		faults := operatortest.Node{}
 		for answer := range strings.SplitSeq(c.In[0], " & ") {
@@ -228,14 +229,15 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 }
 
 func TestDoctorKnowsProviders(t *testing.T) {
-	found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1/a", "http://127.0.0.1:2",
-		"http://127.0.0.1:1/b"))["nodes agree"]
-	if strings.Count(found.Saw, "two nodes are at") != 1 || !strings.Contains(found.Saw, "two nodes are at 127.0.0.1:1,") {
-		t.Errorf("%+v", found)
+	all := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1/a", "http://127.0.0.1:2",
+		"http://127.0.0.1:1/b"))
+	found, dead := all["nodes agree"], all["token"]
+	if strings.Count(found.Saw, "two nodes are at") != 1 || !strings.Contains(found.Saw, " at 127.0.0.1:1,") ||
+		!strings.HasPrefix(dead.Saw, "not checked: ") || !strings.HasPrefix(dead.Do, "end that first") {
+		t.Errorf("%+v", all)
 	}
 }
 
-// TestDoctorFindsABadURL, and names its chain.
 func TestDoctorFindsABadURL(t *testing.T) {
 	found := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1", "k3y"))["nodes agree"]
 	if found.OK || !strings.Contains(found.Saw, "urls[1] of chain 1337") || strings.Contains(found.Saw, "k3y") {
@@ -345,8 +347,7 @@ func TestPreflightTriesNodes(t *testing.T) {
 	}
 }
 
-// TestPreflightReadsTables: payments of another coin and settings that the new code cannot obey stop a deployment;
-// settings that can be stored after it do not.
+// TestPreflightReadsTables: a missing table, and settings that the new code cannot obey, stop a deployment.
 func TestPreflightReadsTables(t *testing.T) {
 	a := operatortest.NewAccount(t)
 	payments := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
@@ -385,7 +386,7 @@ func TestLongName(t *testing.T) {
 	for n, refused := range map[int]bool{check.LongestName: false, check.LongestName + 1: true} {
 		var out bytes.Buffer
 		err := (&check.Preflight{Stack: strings.Repeat("r", n), Template: "../../../../template.yaml"}).Run(t.Context(), &out)
-		if errors.Is(err, check.ErrNotReady) != refused || strings.Contains(out.String(), "would cut the names") != refused {
+		if errors.Is(err, check.ErrNotReady) != refused || strings.Contains(out.String(), "cut the names") != refused {
 			t.Errorf("a name of %d characters: %v\n%s", n, err, &out)
 		}
 	}

@@ -27,7 +27,6 @@ func (e *examination) command(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + " --region " + e.Account.AWS.Region + "\n"
 }
 
-// inRegion finds resources of another region, which the stack could not use.
 func (e *examination) inRegion(context.Context) (_ string, err error) {
 	here := e.Account.AWS.Region
 	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
@@ -41,8 +40,7 @@ func (e *examination) inRegion(context.Context) (_ string, err error) {
 	return here, err
 }
 
-// LongestName is how many characters a stack's name has at most: with more, CloudFormation shortens the names by which
-// CodeDeploy's rights and a pipeline's role know functions and roles.
+// LongestName is the most characters of a stack's name: CloudFormation cuts longer names in CodeDeploy's rights.
 const LongestName = 19
 
 // isWhole finds a stack that cannot be updated: its first deployment failed, an update is stuck, or one is under way.
@@ -84,7 +82,7 @@ func (e *examination) changes(context.Context) (string, error) {
 	all := maps.Clone(e.now.Parameters)
 	maps.Copy(all, e.refs)
 	var lines []string
-	delete(all, "Release") // follows from the others, and from what is built
+	delete(all, "Release") // follows from the others, and from the build
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		was, deployed := e.now.Parameters[name]
 		p, declared := e.Parameters[name]
@@ -101,8 +99,7 @@ func (e *examination) changes(context.Context) (string, error) {
 	return cmp.Or(strings.Join(lines, "\n"), "none changes"), nil
 }
 
-// logRole checks the role with which API Gateway writes access logs. It belongs to the
-// account and region, and a stage with access logs is refused without it.
+// logRole finds an account and region without API Gateway's role for access logs: no stage that has them can be made.
 func (e *examination) logRole(ctx context.Context) (string, error) {
 	found, err := apigateway.NewFromConfig(e.Account.AWS).GetAccount(ctx, nil)
 	if err != nil || aws.ToString(found.CloudwatchRoleArn) != "" {
@@ -118,11 +115,9 @@ func (e *examination) logRole(ctx context.Context) (string, error) {
 		"API Gateway has no role to write logs with in this account and region")
 }
 
-// unreserved is the concurrency that Lambda keeps back from reservations for all other functions
-// (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
+// unreserved is kept back by Lambda (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html).
 const unreserved = 100
 
-// quotaSuffices compares the concurrency that the stack reserves with the account's quota.
 func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 	wanted, own := e.reserved(e.refs["Size"]), 0
 	if wanted == 0 {
@@ -146,7 +141,6 @@ func (e *examination) quotaSuffices(ctx context.Context) (string, error) {
 		"L-B99A9384 --desired-value %d", max(quota+wanted-free, 1000)), "%s (AWS raises it within days)", result)
 }
 
-// topicsExist finds a missing topic, and warns of one to which EventBridge may not publish that a signing key was read.
 func (e *examination) topicsExist(ctx context.Context) (string, error) {
 	topics := strings.Fields(e.refs["AlarmTopicArn"] + " " + e.refs["UrgentTopicArn"])
 	for _, topic := range topics {
@@ -172,9 +166,11 @@ func (e *examination) keyWorks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("looking for %s: %w", key, err)
 	}
-	if is := found.KeyMetadata; !is.Enabled || is.KeyManager == kmstypes.KeyManagerTypeAws ||
-		is.KeySpec != kmstypes.KeySpecSymmetricDefault {
-		return "", fmt.Errorf("%s is %s: not a symmetric key of your own that is enabled", key, is.KeyState)
+	switch is := found.KeyMetadata; {
+	case is.KeyManager == kmstypes.KeyManagerTypeAws, is.KeySpec != kmstypes.KeySpecSymmetricDefault:
+		return "", fixed("name a symmetric key of your own", "%s is a key of %s (%s)", key, is.KeyManager, is.KeySpec)
+	case !is.Enabled:
+		return "", fmt.Errorf("%s is %s", key, is.KeyState)
 	}
 	return key, nil
 }
@@ -188,8 +184,7 @@ type template struct {
 	set      map[string]bool                      // the parameters named on the command line
 }
 
-// readTemplate reads a template in YAML. An unset parameter keeps its deployed value, as with sam deploy, or has its
-// default.
+// readTemplate reads a template. An unset parameter keeps its deployed value, as with sam deploy, or has its default.
 func readTemplate(path string, now *deployed.Account, set []string) (t template, err error) {
 	text, err := os.ReadFile(path)
 	if err = cmp.Or(err, yaml.Unmarshal(text, &t)); err != nil {
@@ -212,7 +207,6 @@ func readTemplate(path string, now *deployed.Account, set []string) (t template,
 	return t, nil
 }
 
-// reserved returns the concurrency that the functions of a Size reserve.
 func (t template) reserved(size string) int {
 	n, _ := t.Mappings["Concurrency"][size]["All"].(int)
 	return n

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +20,12 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// apart and apartTime are how far apart the heads of two nodes that are well may
-// be, whichever is more blocks: two minutes on Ethereum, 20 s on faster chains.
+// The heads of two nodes that are well are at most so many blocks apart, or blocks of so long, if these are more.
 const (
 	apart     = 10
 	apartTime = 20 * time.Second
 )
 
-// ofRail lists the checks of a rail and, if their list was read, of its nodes.
 func (e *examination) ofRail() []check {
 	const when = warning | always
 	all := []check{
@@ -92,7 +91,14 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	return result + few, nil
 }
 
-// everyNode returns a check of all nodes, by an examination of one.
+// repairable returns err, or in its place, if a node gave no answer, a problem without the check's repair.
+func repairable(err error) error {
+	if _, silent := errors.AsType[net.Error](err); silent {
+		return fixed("end that first, then run this again", "not checked: %w", err)
+	}
+	return err
+}
+
 func (e *examination) everyNode(
 	examine func(ctx context.Context, node chain.Node) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (_ string, err error) {
@@ -100,7 +106,7 @@ func (e *examination) everyNode(
 		for _, node := range e.nodes {
 			text, nodeErr := examine(ctx, node)
 			if nodeErr != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", node, nodeErr))
+				err = errors.Join(err, repairable(fmt.Errorf("%s: %w", node, nodeErr)))
 			}
 			result = append(result, fmt.Sprintf("%s: %s", node, text))
 		}
@@ -108,8 +114,7 @@ func (e *examination) everyNode(
 	}
 }
 
-// blocksBecomeFinal finds a node on which no payment would ever end, because it has no block with
-// the confirmation rule's tag or has dropped that block's state.
+// blocksBecomeFinal finds a node without a final block, or without its state: no payment would ever end on it.
 func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node) (string, error) {
 	rule := e.Config.ConfirmationRule
 	head, err := node.Head(ctx, rule)
@@ -122,14 +127,13 @@ func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node) (s
 	if _, err := node.Count(ctx, token.Address{}, head.Final); err != nil {
 		return "", fmt.Errorf("lacks the state of the final block, so no payment would ever end: %w", err)
 	}
-	pace, behind := e.Config.BlockTime, head.Number-head.Final
+	pace, behind := e.Config.BlockTime, time.Duration(head.Number-head.Final)
 	if own, known := chains.Of(e.ChainID); known {
 		pace = own.BlockTime
 	}
-	return fmt.Sprintf("%s is %d blocks behind, about %s", rule, behind, (time.Duration(behind) * pace).Round(time.Second)), nil
+	return fmt.Sprintf("%s is %d blocks behind, about %s", rule, behind, (behind * pace).Round(time.Second)), nil
 }
 
-// feesAreKnown finds a node that cannot price gas, and a market above the limit.
 func (e *examination) feesAreKnown(ctx context.Context, node chain.Node) (string, error) {
 	m, err := node.Fees(ctx)
 	price, _ := m.BaseFee.Add(m.Tip)
@@ -152,7 +156,6 @@ func (e *examination) tokenIsRight(ctx context.Context, node chain.Node) (string
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.Asset.Contract), err
 }
 
-// ofWallets lists the checks of wallets, of the batch contract and of its allowances.
 func (e *examination) ofWallets() (all []check) {
 	if err := cmp.Or(e.noWallets, e.noNodes); err != nil {
 		return []check{{"wallets", always, func(context.Context) (string, error) { return "", err },
@@ -162,7 +165,7 @@ func (e *examination) ofWallets() (all []check) {
 	batches := e.noRules == nil && !at.IsZero()
 	if batches {
 		all = append(all, check{"batch contract", always, func(ctx context.Context) (string, error) {
-			return at.String(), e.EveryNodeHas(ctx, at, disburser.Code())
+			return at.String(), repairable(e.EveryNodeHas(ctx, at, disburser.Code()))
 		}, "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
 	}
 	for _, r := range e.wallets {
@@ -177,7 +180,7 @@ func (e *examination) ofWallets() (all []check) {
 				if err == nil && allowed.IsZero() {
 					err = errors.New("the batch contract may take nothing")
 				}
-				return e.Allowed(allowed), err
+				return e.Allowed(allowed), repairable(err)
 			}, "remit batch approve " + name + " --amount AMOUNT --key KEY"})
 		}
 	}

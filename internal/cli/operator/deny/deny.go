@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
@@ -62,11 +61,11 @@ func (c *list) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, b := []map[string]any{}, strings.Builder{}
+	rows, text := []map[string]any{}, ""
 	for _, denial := range rules.Denied {
 		at := deployed.Stamp(denial.At)
 		rows = append(rows, map[string]any{"address": denial.To, "reason": denial.Reason, "created_at": at})
-		fmt.Fprintf(&b, "%s  %s  %s\n", denial.To, at, denial.Reason)
+		text += fmt.Sprintf("%s  %s  %s\n", denial.To, at, denial.Reason)
 	}
-	return d.Show(rows, b.String())
+	return d.Show(rows, text)
 }

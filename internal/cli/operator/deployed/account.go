@@ -20,6 +20,7 @@ import (
 	cloud "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -42,7 +43,6 @@ import (
 var tableOutputs = map[string]string{"keys": "ApiKeys", "payments": "Payments", "webhooks": "Webhooks"}
 
 // LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
-// The SDK's warnings are not printed.
 func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithLogger(logging.Nop{}))
 	if err != nil {
@@ -52,12 +52,11 @@ func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 		return cfg, errors.New("no AWS region; set AWS_REGION")
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return cfg, errors.New("no AWS credentials; run aws sso login, or set AWS_PROFILE (aws sts get-caller-identity shows the cause)")
+		return cfg, errors.New("no AWS credentials; run aws sso login or set AWS_PROFILE (aws sts get-caller-identity)")
 	}
 	return cfg, nil
 }
 
-// onAWS reads the stack's outputs and parameters, and opens its tables.
 func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	for kind := range t.Table {
 		if tableOutputs[kind] == "" {
@@ -93,6 +92,9 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 // Find returns a stack on AWS. With ErrNoStack it has no Status.
 func Find(ctx context.Context, cfg aws.Config, stack string) (*Account, error) {
 	a := &Account{Stack: stack, AWS: cfg, Outputs: map[string]string{}, Parameters: map[string]string{}}
+	if stack == "" { // by which AWS describes any stack
+		return a, errors.New("the stack's name is empty; set REMIT_STACK or --stack, or leave both out")
+	}
 	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &stack})
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
 		err = ErrNoStack
@@ -131,11 +133,11 @@ func (*Account) Hint(context.Context) error { return nil }
 
 // Publish sends a message to the topic of urgent alarms, or else to the topic of the others.
 func (a *Account) Publish(ctx context.Context, subject, text string) error {
-	topic := cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
-	if topic == "" {
+	to := cmp.Or(a.Parameters["UrgentTopicArn"], a.Parameters["AlarmTopicArn"])
+	if to == "" {
 		return nil
 	}
-	_, err := sns.NewFromConfig(a.AWS).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
+	_, err := sns.NewFromConfig(a.AWS).Publish(ctx, &sns.PublishInput{TopicArn: &to, Subject: &subject, Message: &text})
 	return err
 }
 
@@ -158,11 +160,8 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 	if errors.Is(err, secrets.ErrMissing) {
 		value, err = []byte("{}"), nil
 	}
-	if err != nil {
-		return err
-	}
-	text, err := secrets.WithChain(value, chainID, urls)
-	if err != nil {
+	text, unfit := secrets.WithChain(value, chainID, urls)
+	if err = cmp.Or(err, unfit); err != nil {
 		return err
 	}
 	in := &secretsmanager.PutSecretValueInput{SecretId: &arn, SecretString: &text}
@@ -176,9 +175,9 @@ func (a *Account) PutRPC(ctx context.Context, chainID uint64, urls []string) err
 }
 
 // WalletKeys implements Platform: they are in secrets and in KMS.
-func (a *Account) WalletKeys() *keyring.Ring {
+func (a *Account) WalletKeys() wallet.Keys {
 	inKMS := kms.Open(a.AWS)
-	return keyring.New(func(address token.Address) keyring.Read {
+	ring := keyring.New(func(address token.Address) keyring.Read {
 		secret := secrets.Open(a.AWS, a.Outputs["WalletSecrets"]+address.String(), time.Now, keyring.Decode)
 		return func(ctx context.Context) (keyring.Key, error) {
 			key, err := secret.Get(ctx)
@@ -190,6 +189,23 @@ func (a *Account) WalletKeys() *keyring.Ring {
 	}).Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
 		return inKMS.Sign(ctx, string(key), digest)
 	})
+	return walletKeys{ring, walletkey.Open(a.AWS)}
+}
+
+type walletKeys struct {
+	*keyring.Ring
+	inKMS walletkey.Keys
+}
+
+// Signer returns ErrNoKey also for a key that KMS has deleted for good.
+func (k walletKeys) Signer(ctx context.Context, r wallet.Registration) (wallet.Signer, error) {
+	if InKMS(r.Key) {
+		_, _, err := k.inKMS.Wallet(ctx, string(r.Key))
+		if _, deleted := errors.AsType[*kmstypes.NotFoundException](err); deleted {
+			return nil, fmt.Errorf("%w: %w", wallet.ErrNoKey, err)
+		}
+	}
+	return k.Ring.Signer(ctx, r)
 }
 
 // railTag tells the rail of a key after a loss of the registry.

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -54,8 +55,7 @@ func (d *Deployment) Holds(a chain.Account) string {
 	return d.Coins(a.Balance) + ", " + d.Gas(a.Gas)
 }
 
-// Tame is a writer that escapes control characters but line ends and tabs, as JSON does: a
-// merchant's text must not control a terminal. Characters must come whole.
+// Tame escapes controls but line ends and tabs, so that no text controls a terminal. Characters must come whole.
 type Tame struct{ io.Writer }
 
 func (w Tame) Write(text []byte) (int, error) {
@@ -127,6 +127,7 @@ var advice = []struct {
 	{wallet.ErrUnknown, "find the wallet with remit wallet list"},
 	{apikey.ErrNotFound, "find the key with remit keys list"},
 	{apikey.ErrLimit, "end one with remit keys revoke"},
+	{dispatch.ErrKeyReused, "use another --key, or repeat its first command"},
 	{webhook.ErrNotFound, "check the ids of the merchant and the webhook"},
 	{webhook.ErrDisabled, "have the merchant enable it"},
 }

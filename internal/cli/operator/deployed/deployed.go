@@ -1,5 +1,4 @@
-// Package deployed reads a stack's parts and connects to them: its tables, secrets, queues, nodes,
-// settings and resources, on AWS or in this process. It makes no decisions; the commands do.
+// Package deployed connects to a stack's parts, on AWS or in this process. It makes no decisions; the commands do.
 package deployed
 
 import (
@@ -93,7 +92,7 @@ type Platform interface {
 	RPC(ctx context.Context) (map[uint64][]string, error)             // URLs of nodes by chain
 	PutRPC(ctx context.Context, chainID uint64, urls []string) error  // in place of the chain's
 	Keyed(ctx context.Context) (map[token.Address]StoredKey, error)   // wallets with a stored key
-	WalletKeys() *keyring.Ring                                        // for remit recover alone
+	WalletKeys() wallet.Keys                                          // for remit recover alone
 	PutKey(ctx context.Context, key keyring.Key, of token.Coin) error // ErrKeyStored if the wallet has one
 	Hint(ctx context.Context) error                                   // starts check-receipts soon, if it can
 }
@@ -116,11 +115,15 @@ var ErrNoCode = errors.New("there is no contract")
 // ErrKeyStored reports a wallet whose key is in the secret store already.
 var ErrKeyStored = errors.New("the key is stored already")
 
-// AfterApply refuses an empty value, perhaps of an unset variable, which would be taken for a missing flag.
+// AfterApply refuses an empty value, perhaps of an unset variable, which would be taken for a missing one.
 func (Target) AfterApply(line *kong.Context) error {
 	for _, part := range line.Path {
-		if f := part.Flag; f != nil && f.Target.Kind() == reflect.String && f.Target.IsZero() {
-			return fmt.Errorf("--%s is empty; give it a value, or leave it out", f.Name)
+		v := part.Positional
+		if part.Flag != nil {
+			v = part.Flag.Value
+		}
+		if v != nil && (v.Target.Kind() == reflect.String || v.Target.Kind() == reflect.Slice) && v.Target.Len() == 0 {
+			return fmt.Errorf("%s is empty; give it a value", v.ShortSummary())
 		}
 	}
 	return nil
@@ -161,7 +164,7 @@ func (d *Deployment) Named(ctx context.Context, asset string) (*Deployment, erro
 	by.Rail = asset
 	all, err := by.Rails(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--asset %s: %w", cmp.Or(asset, "(the default)"), err)
 	}
 	return all[0], nil
 }
@@ -193,23 +196,16 @@ func (d *Deployment) Owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.Mode}
 }
 
-// interrupted is the age from which a key without a registration was left by an interrupted command. Before, the
-// command of another operator may be about to register it.
-const interrupted = time.Minute
-
 // Unregistered returns the wallets whose keys an interrupted command has stored, and not registered.
 func (d *Deployment) Unregistered(ctx context.Context) (left []token.Address, err error) {
-	wallets, err := d.Wallets(ctx)
-	if err != nil {
-		return nil, err
-	}
+	wallets, unread := d.Wallets(ctx)
 	keyed, err := d.Stored(ctx)
 	for a, key := range keyed {
-		if _, registered := wallets.Find(a); !registered && time.Since(key.Since) > interrupted {
+		if _, registered := wallets.Find(a); !registered && time.Since(key.Since) > time.Minute { // none still runs
 			left = append(left, a)
 		}
 	}
-	return left, err
+	return left, cmp.Or(unread, err)
 }
 
 // Stored returns the wallets of the rail with a stored key.
@@ -250,13 +246,9 @@ func (d *Deployment) View(ctx context.Context, a token.Address) (chain.View, err
 	return nodes.View(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
 }
 
-// EveryNodeHas returns nil if each configured node has the code at an address. A missing answer is an error, since that
-// node may differ. It returns ErrNoCode if no node has a contract there.
+// EveryNodeHas returns nil if each node has the code at an address, ErrNoCode if none has any. Silence is an error.
 func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
 	nodes, err := d.Nodes(ctx)
-	if err != nil {
-		return err
-	}
 	var without []error
 	for _, node := range nodes {
 		got, err := inspect.Code(ctx, node.(*ethrpc.Node), at) // Nodes opens no others
@@ -272,7 +264,20 @@ func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []
 	if len(without) > 0 && len(without) < len(nodes) {
 		return fmt.Errorf("nodes disagree, or are behind; try again in a minute: %v", without)
 	}
-	return errors.Join(without...)
+	return errors.Join(append(without, err)...)
+}
+
+// Screens returns why no node gets an answer of a sanctions list, nil if one does: payments ask one after another.
+func (d *Deployment) Screens(ctx context.Context, list token.Address) error {
+	nodes, err := d.Nodes(ctx)
+	for _, node := range nodes {
+		failed := inspect.Screens(ctx, node.(*ethrpc.Node), list)
+		if failed == nil {
+			return nil
+		}
+		err = errors.Join(err, fmt.Errorf("%s: %w", node, failed))
+	}
+	return fmt.Errorf("nobody would be paid: no node has an answer of %s; correct SanctionsList: %w", list, err)
 }
 
 // Allowance returns the least that a contract may take of a wallet by any node.

@@ -15,6 +15,8 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/check"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
+	"github.com/remit-payouts/remit/internal/proof/operatortest"
 )
 
 // TestWithoutCredentials: commands for a stack on AWS, and preflight, name the missing part in one line.
@@ -28,7 +30,7 @@ func TestWithoutCredentials(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
 	for region, want := range map[string]string{
 		"":          "no AWS region; set AWS_REGION",
-		"us-east-1": "no AWS credentials; run aws sso login, or set AWS_PROFILE (aws sts get-caller-identity shows the cause)",
+		"us-east-1": "no AWS credentials; run aws sso login or set AWS_PROFILE (aws sts get-caller-identity)",
 	} {
 		t.Setenv("AWS_REGION", region)
 		if _, err := (deployed.Target{Stack: "remit"}).ProvideDeployment(t.Context(), io.Discard); err == nil || err.Error() != want {
@@ -80,6 +82,19 @@ func TestCopiedLog(t *testing.T) {
 		server.Close()
 		if !errors.Is(err, test.want) || strings.Count(asked, `\"Table\":\"payments\",\"ID\":\"1\"`) != test.copies {
 			t.Errorf("%s: %v, after %s", test.why, err, asked)
+		}
+	}
+}
+
+// TestDeletedKey: a wallet has no key any more once KMS has deleted it, which until then only fails to sign.
+func TestDeletedKey(t *testing.T) {
+	for code, gone := range map[string]bool{"NotFoundException": true, "KMSInvalidStateException": false} {
+		answer := func(*http.Request, string, string) string { return "!" + code }
+		server := httptest.NewServer(&operatortest.Cloud{Answer: answer})
+		defer server.Close()
+		a := deployed.Account{AWS: aws.Config{BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+		if _, err := a.WalletKeys().Signer(t.Context(), wallet.Registration{Key: "arn:1"}); errors.Is(err, wallet.ErrNoKey) != gone {
+			t.Errorf("%s: %v", code, err)
 		}
 	}
 }

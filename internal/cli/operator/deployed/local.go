@@ -9,6 +9,7 @@ import (
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
 // Local is the parts of a stack that this process runs with its data in memory.
@@ -62,7 +63,7 @@ func (h here) Keyed(context.Context) (map[token.Address]StoredKey, error) {
 	return keyed, nil
 }
 
-func (h here) WalletKeys() *keyring.Ring { return keyring.New(h.Key) }
+func (h here) WalletKeys() wallet.Keys { return keyring.New(h.Key) }
 
 func (h here) PutKey(_ context.Context, key keyring.Key, of token.Coin) error {
 	h.Local.PutKey(key, of)

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoRail reports a stack without the rail.
-var ErrNoRail = errors.New("the stack has no such rail; see remit rails list, or add it with remit rails add")
+var ErrNoRail = errors.New("the stack has no such rail; name one of remit rails list (usdc@base), or remit rails add")
 
 // Rails returns the stack as seen by each rail, in the order in which they were added; by one alone if --rail names it.
 func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
@@ -98,11 +98,13 @@ func (d *Deployment) One(ctx context.Context) (*Deployment, error) {
 	return all[0], nil
 }
 
-// Of returns the stack as seen by the rail that a wallet is registered with, or else by One.
+// Of returns the stack as seen by the rail that a wallet is registered with; of the zero address, by One.
 func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, error) {
 	switch on, _, err := d.HolderOf(ctx, a); {
-	case on == nil && err == nil:
+	case a.IsZero():
 		return d.One(ctx)
+	case on == nil && err == nil:
+		return nil, fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
 	case err == nil && !d.names(on):
 		return nil, fmt.Errorf("%s is a wallet of %s; leave --rail out", a, on.Name())
 	default:
@@ -110,8 +112,7 @@ func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, erro
 	}
 }
 
-// HolderOf returns the stack as seen by the rail that a wallet is registered with, whichever --rail names, and the
-// registration; or nil.
+// HolderOf returns a wallet's registration, and the stack as seen by its rail, whichever --rail names; or nil.
 func (d *Deployment) HolderOf(ctx context.Context, a token.Address) (on *Deployment, r wallet.Registration, err error) {
 	any := *d
 	any.Rail = ""

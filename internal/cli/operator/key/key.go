@@ -36,9 +36,10 @@ type keyCreate struct {
 
 // Change makes the key with the operator's rights, so it works also where strangers may not make keys.
 func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	r, err := c.request(ctx, d)
+	r, rights, err := c.request(ctx, d)
 	return change.Change{
-		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a %s key.", c.Name, d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a %s key. It may do: %s.", c.Name, d.Stack,
+			d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Create(ctx, c.Name, r)
 			return keyAnswer(made, err)
@@ -52,8 +53,7 @@ func registry(d *deployed.Deployment) *apikey.Registry {
 
 var merchantID = regexp.MustCompile("^mer_[0-9A-Za-z]{16}$")
 
-// acting returns an unstored key with all rights, for requests of an operator in the merchant's place. If the tables
-// have lost every key of the merchant, name must be the merchant's name.
+// acting returns an unstored key with all rights, to act in a merchant's place. Without keys, it is known by its name.
 func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) (apikey.Key, error) {
 	keys, err := d.KeysOf(ctx, merchant)
 	switch {
@@ -70,22 +70,19 @@ func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) 
 }
 
 func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
-	if err != nil {
-		return change.Answer{}, err
-	}
 	answer := struct {
 		APIKey     string `json:"api_key"`
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
-	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.",
-		answer.APIKey, answer.MerchantID, mayDo(answer.Permissions))}, nil
+	return change.Answered(err, answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.",
+		answer.APIKey, answer.MerchantID, mayDo(answer.Permissions)))
 }
 
 type restrictions struct {
 	Label        string         `help:"The merchant's words for the key."`
-	Scopes       []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients,payments:propose,payments:approve" help:"What it may do: ${enum}. Empty: everything, except keys if the key has limits."`
-	Asset        string         `help:"The only asset that it pays, eip155:…; empty: any, with amounts the default."`
+	Scopes       []apikey.Scope `enum:"payments:write,payments:read,webhooks,keys,recipients,payments:propose,payments:approve" help:"What it may do: ${enum}. Absent: everything, except keys if the key has limits."`
+	Asset        string         `help:"The only asset that it pays, usdc@base or eip155:…; absent: any."`
 	MaxAmount    token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount  token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount   uint64         `placeholder:"N" help:"Most payments in a UTC day; 0 for any."`
@@ -95,33 +92,33 @@ type restrictions struct {
 	ExpiresIn    time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
 }
 
-// request returns the flags as a request, or an error that names the invalid flag.
-func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (apikey.KeyRequest, error) {
+// request returns the flags as a request and the rights of its key, or an error that names the invalid flag.
+func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (
+	request apikey.KeyRequest, rights string, err error) {
 	limits := apikey.Grant{Maximum: r.MaxAmount, Daily: apikey.Limit{Amount: r.DailyAmount, Count: r.DailyCount},
 		Book: r.Recipients == "book", Guard: uint64(r.RepeatGuard / time.Second), ApproveAbove: r.ApproveAbove}
-	request := apikey.KeyRequest{Label: r.Label, Life: r.ExpiresIn, Limits: limits}
-	if len(r.Scopes) > 0 {
-		request.Scopes = r.Scopes
-	}
+	request = apikey.KeyRequest{Label: r.Label, Scopes: r.Scopes, Life: r.ExpiresIn, Limits: limits}
 	if request.Limits.HasAmounts() || r.Asset != "" || d.Rail != "" {
 		on, err := d.Named(ctx, r.Asset)
 		if err != nil {
-			return request, err
+			return request, "", err
 		}
 		request.Limits.Asset = on.On.Coin
 	}
 	switch {
 	case r.DailyCount > apikey.MaxCount:
-		return request, fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
+		return request, "", fmt.Errorf("--daily-count is too high; use at most %d", apikey.MaxCount)
 	case r.RepeatGuard != 0 && (limits.Guard < apikey.MinGuard || limits.Guard > apikey.MaxGuard):
-		return request, errors.New("--repeat-guard is out of bounds; use 1m to 168h, or 0 for none")
+		return request, "", errors.New("--repeat-guard is out of bounds; use 1m to 168h, or 0 for none")
 	case r.ExpiresIn < 0:
-		return request, errors.New("--expires-in is negative; use 0 or more")
+		return request, "", errors.New("--expires-in is negative; use 0 or more")
 	}
 	if err := apikey.CheckName(r.Label); r.Label != "" && err != nil {
-		return request, fmt.Errorf("--label: %w", err)
+		return request, "", fmt.Errorf("--label: %w", err)
 	}
-	return request, request.Check()
+	var k apikey.Key
+	err = request.Restrict(apikey.Key{Grant: apikey.Full()}, &k)
+	return request, mayDo(k.Public().Permissions), err
 }
 
 type keyIssue struct {
@@ -130,22 +127,19 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := c.request(ctx, d)
+func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	r, rights, err := c.request(ctx, d)
 	by, unknown := acting(ctx, d, c.Merchant, c.Name)
-	if err = cmp.Or(err, unknown); err != nil {
-		return none, err
-	}
 	return change.Change{
-		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID,
-			by.MerchantName, d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode. It may do: %s.",
+			by.MerchantID, by.MerchantName, d.Stack, d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return d.Publisher().Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
 			})
 			return keyAnswer(made, err)
 		},
-	}, nil
+	}, cmp.Or(err, unknown)
 }
 
 func mayDo(p apikey.Permissions) string {
@@ -236,8 +230,7 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 		"merchant can pay before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
 		source = dynamo.NewAPIKeys(dynamo.Client(d.Account.AWS), c.EndedIn)
-		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This "+
-			"cannot be undone.", c.EndedIn, name)
+		consequences = fmt.Sprintf("Keys that are revoked or expire in table %s end in %s, for good.", c.EndedIn, name)
 	}
 	_, err = source.All(ctx) // or it cannot be read
 	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
@@ -253,14 +246,12 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 			if k.RevokedAt.IsZero() && k.ExpiresAt.IsZero() {
 				continue
 			}
-			err := table.End(ctx, k)
-			if errors.Is(err, apikey.ErrNotFound) {
-				continue // made since, so the restored table does not have it
-			}
-			if err != nil {
+			switch err := table.End(ctx, k); {
+			case err == nil:
+				ended = append(ended, k.ID)
+			case !errors.Is(err, apikey.ErrNotFound): // which was made since: the restored table lacks it
 				return change.Answer{}, err
 			}
-			ended = append(ended, k.ID)
 		}
 		return endedAnswer(ended), nil
 	}}, err

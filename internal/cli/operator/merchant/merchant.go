@@ -126,8 +126,7 @@ type merchantSuspend struct {
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	return c.change(ctx, d, "suspended", func(t *apikey.Terms) string {
 		t.Suspended = c.Reason
-		return "every payment and change is refused with 403, and it may read; committed payments still settle and " +
-			"are published"
+		return "every payment and change is refused with 403, and it may read; committed payments still settle"
 	})
 }
 
@@ -142,7 +141,7 @@ func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (cha
 
 type merchantLimit struct {
 	merchantArg
-	Asset       string        `help:"Of which asset, eip155:…; empty: the default."`
+	Asset       string        `help:"Of which asset: usdc@base or eip155:…; absent: the default."`
 	MaxAmount   *token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
 	DailyAmount *token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
 }

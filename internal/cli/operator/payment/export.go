@@ -27,10 +27,9 @@ type Export struct {
 func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	end := c.Until
 	if !end.IsZero() {
-		end = end.AddDate(0, 0, 1)
-	}
-	if !end.IsZero() && c.Until.Before(c.Since) {
-		return fmt.Errorf("--until %s is before --since; use a later day", c.Until.Format(time.DateOnly))
+		if end = end.AddDate(0, 0, 1); c.Until.Before(c.Since) {
+			return fmt.Errorf("--until %s is before --since; use a later day", c.Until.Format(time.DateOnly))
+		}
 	}
 	out := deployed.Tame{Writer: d.Out}
 	if c.CSV {

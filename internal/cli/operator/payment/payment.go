@@ -2,6 +2,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +29,11 @@ type Commands struct {
 	Redact change.Command[redact] `cmd:"" help:"Erase a payment's reference and metadata." example:"pay_1"`
 }
 
-// A name is how a person names a payment.
 type name struct {
 	What     string `arg:"" help:"A transaction hash, a payment id (pay_…), or an Idempotency-Key."`
 	Merchant string `help:"Merchant of the Idempotency-Key, mer_…"`
 }
 
-// find returns the payment, and its data in the tables.
 func (c name) find(ctx context.Context, d *deployed.Deployment) (p payment.Payment, dos dossier, err error) {
 	hash, notHash := chain.ParseHash(c.What)
 	switch {
@@ -62,26 +61,19 @@ func (c name) find(ctx context.Context, d *deployed.Deployment) (p payment.Payme
 
 type redact struct{ name }
 
-// Change erases a payment's reference and metadata once its event is published: until then
-// the event may be published again, with the same bytes. It is safe to repeat.
-func (c redact) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+// Change erases a payment's reference and metadata once its event, which has them, is published for good.
+func (c redact) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	p, dos, err := c.find(ctx, d)
-	if err != nil {
-		return none, err
-	}
-	bare, err := p.Redacted()
-	if err != nil {
-		return none, err
-	}
-	if dos.PendingTx {
-		return none, fmt.Errorf("the outcome of %s is not published yet; try again in a minute", p.ID)
+	bare, unfit := p.Redacted()
+	if err = cmp.Or(err, unfit); err == nil && dos.PendingTx {
+		err = fmt.Errorf("the outcome of %s is not published yet; try again in a minute", p.ID)
 	}
 	return change.Write(fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+
 		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\nCopies stay with the "+
 		"merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the "+
 		"tables.", p.ID), fmt.Sprint(p.ID, " has neither reference nor metadata"), func(ctx context.Context) error {
 		return d.Payments.Redact(ctx, bare)
-	}), nil
+	}), err
 }
 
 type show struct {

@@ -26,7 +26,7 @@ import (
 type Recovering struct {
 	Since  deployed.Moment `placeholder:"BLOCK|TIME" help:"First block or time of lost payments; 0: the whole chain."`
 	Window uint64          `placeholder:"N" help:"Nonces that may be signed: at least 128, and twice NonceWindow."`
-	Wallet []token.Address `help:"A wallet without a key: in no table, or its key was deleted after its last payment; may be repeated."`
+	Wallet []token.Address `help:"A wallet in no table, or without a key since its last payment; may be repeated."`
 	DryRun bool            `help:"Show the necessary steps, and change nothing."`
 	Resume bool            `help:"Resume the wallets, if every transfer on every rail belongs to a payment."`
 }
@@ -95,8 +95,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	}, nil
 }
 
-// run holds every rail before it runs any: a payment that one has lost may be made again on another, under the same
-// key. It resumes none before all have run.
+// run holds every rail before it runs any, and resumes none before all have run: a key may be used on each.
 func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Answer, err error) {
 	for _, r := range all {
 		if r.ids, err = r.Hold(ctx); err != nil {
@@ -112,14 +111,11 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 			continue
 		}
 		done, err := r.Run(ctx, r.ids)
-		if err != nil {
+		due, unread := releases(ctx, r.on, r.on.Config.Coin())
+		if err = cmp.Or(err, unread); err != nil {
 			return none, fmt.Errorf("%s: %w; run remit recover again, which continues", r.on.Name(), err)
 		}
 		r.recovered = recovered{Rail: r.on.Name(), Wallets: len(r.ids), Report: done, DryRun: c.DryRun}
-		due, err := releases(ctx, r.on, r.on.Config.Coin())
-		if err != nil {
-			return none, err
-		}
 		r.Releases, r.releases = listed(due)
 		clean, differ = clean && len(done.Foreign)+len(done.Differ) == 0, differ || len(done.Differ) > 0
 	}
@@ -138,9 +134,8 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 		reports, text = append(reports, r.recovered), text+r.text(r.on)
 	}
 	if differ && !c.DryRun {
-		err = errors.New("the tables and the chain differ, so the wallets stay paused, and other rails wait too: " +
-			"check the payments above, of which the chain is right, and tell the merchants, who may pay one that " +
-			"reads failed again under another key; then run remit wallet resume --all, which lets every rail pay")
+		err = errors.New("wallets stay paused, since tables and chain differ: the chain has paid the payments above, " +
+			"also one that reads failed; tell their merchants not to pay again, then run remit wallet resume --all")
 	}
 	return change.Answer{JSON: reports, Text: text}, err
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/memory"
 )
 
-// TestRecoverHoldsEveryRail before it runs any, a rail without nodes and a wallet without a registration too: each key
-// is of its own rail.
+// TestRecoverHoldsEveryRail before it runs any, also one without nodes, and registers each key on its own rail.
 func TestRecoverHoldsEveryRail(t *testing.T) {
 	l := operatortest.NewLedger(t)
 	tables := memory.NewPayments()

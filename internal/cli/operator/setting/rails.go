@@ -38,8 +38,7 @@ type add struct {
 	Reason string   `help:"Why, for the history."`
 }
 
-// Change stores the rail, and its nodes after it: a chain that has nodes and no rail stands for a rail that was lost
-// (docs/guarantees.md). A crash between them leaves a rail without nodes, on which nothing is paid.
+// Change stores the rail, then its nodes: those of a chain without a rail stand for a lost one (docs/guarantees.md).
 func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	first, err := c.first(ctx)
 	if err != nil {
@@ -121,6 +120,9 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: own.ID})
 		if err == nil {
 			got, err = inspect.Token(ctx, node, contract)
+		}
+		if list, unset := token.ParseAddress(values["SanctionsList"]); err == nil && unset == nil {
+			err = inspect.Screens(ctx, node, list)
 		}
 		if err == nil && i > 0 && got != read {
 			err = fmt.Errorf("it has %s with %d decimals, another has %s with %d; leave out the wrong one",

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
@@ -66,6 +67,20 @@ func (t *Table) changes(from, to settings.Settings) []settings.Change {
 	return all
 }
 
+// units returns the amounts of a setting as people write them, such as " (2.5 USDC)"; "" for other settings.
+func (t *Table) units(name, value string) (text string) {
+	of := map[string]func(token.Amount) string{"TokenLow": t.Coins, "AmountMinimum": t.Coins, "AmountMaximum": t.Coins,
+		"DailyLimit": t.Coins, "ApproveAbove": t.Coins, "RefillToken": t.Coins, "RefillEther": t.Gas}[name]
+	if of == nil || value == "" || value == "0" {
+		return ""
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		amount, _ := token.ParseAmount(part) // of a setting
+		text += ", " + of(amount)
+	}
+	return " (" + text[2:] + ")"
+}
+
 func (t *Table) title(s settings.Stamp) string {
 	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Name(), s.Version, deployed.Stamp(s.At), s.Who, s.Why,
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
@@ -83,8 +98,7 @@ func parse(texts []string) (map[string]string, error) {
 	return values, nil
 }
 
-// assigned reads texts NAME=VALUE, each of another setting, and the rail's settings, and has the next version have the
-// values.
+// assigned returns the rail's settings, with the next version by texts NAME=VALUE, and these values.
 func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Table, map[string]string, error) {
 	values, err := parse(texts)
 	on, unread := d.One(ctx)
@@ -96,13 +110,15 @@ func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Tab
 		next, failed := settings.Payments.Set(t.Next, name, values[name])
 		t.Next, err = next, errors.Join(err, failed)
 	}
+	if list := t.Next.Sanctions; err == nil && !list.IsZero() && list != on.On.Settings.Sanctions {
+		err = on.Screens(ctx, list)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing was changed: %w", err)
 	}
 	return t, values, nil
 }
 
-// write is the change that stores the next version of each rail.
 func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (change.Change, error) {
 	if len(tables) == 0 {
 		return change.None("nothing changes"), nil
@@ -115,7 +131,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Name(), t.On.Settings.Version+1)
 		if t.On.Unusable != nil || confirms {
 			for _, s := range settings.Payments.Text(t.Next) {
-				text += fmt.Sprintf("  %s=%s\n", s.Name, s.Value)
+				text += fmt.Sprintf("  %s=%s%s\n", s.Name, s.Value, t.units(s.Name, s.Value))
 			}
 		}
 		if errors.Is(t.On.Unusable, settings.ErrDamaged) {
@@ -125,7 +141,7 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 			continue
 		}
 		for _, c := range t.changes(t.On.Settings, t.Next) {
-			line := fmt.Sprintf("%s: %q -> %q", c.Name, c.From, c.To)
+			line := fmt.Sprintf("%s: %q -> %q%s", c.Name, c.From, c.To, t.units(c.Name, c.To))
 			if text += "  " + line; c.Name == "Closed" && c.To == "true" {
 				text += "\n" + closing
 			} else if c.Loosens {
@@ -176,7 +192,7 @@ func announce(ctx context.Context, d *deployed.Deployment, loosened string, by s
 		return nil
 	}
 	text := fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)
-	if err := d.Publish(ctx, "Remit "+d.Stack+": a limit was loosened", text); err != nil {
+	if err := d.Publish(ctx, fmt.Sprintf("Remit %.70s: a limit was loosened", d.Stack), text); err != nil { // SNS: 100
 		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
 			err) //nolint:errorlint // no refusal
 	}
@@ -198,20 +214,16 @@ func (c *show) Run(ctx context.Context, d *deployed.Deployment) error {
 		}
 		text += fmt.Sprintf("# %s\n", t.title(s.Stamp))
 		for _, v := range settings.Payments.Text(s) {
-			text += fmt.Sprintf("# %s\n%s=%s\n", v.About, v.Name, v.Value)
+			text += fmt.Sprintf("# %s%s\n%s=%s\n", v.About, t.units(v.Name, v.Value), v.Name, v.Value)
 		}
-		all[t.Name()] = row(s, nil)
+		all[t.Name()] = row(s)
 	}
 	return errors.Join(d.Show(all, text), err)
 }
 
-func row(s settings.Settings, changes []map[string]any) map[string]any {
-	of := map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
+func row(s settings.Settings) map[string]any {
+	return map[string]any{"version": s.Version, "confirmed": s.Confirmed, "at": deployed.Stamp(s.At), "who": s.Who,
 		"reason": s.Why, "values": settings.Payments.Encode(s)}
-	if changes != nil {
-		of["changes"] = changes
-	}
-	return of
 }
 
 type set struct {
@@ -260,16 +272,14 @@ func (c *history) Run(ctx context.Context, d *deployed.Deployment) error {
 			text += t.title(v.Stamp) + "\n"
 			for _, c := range t.changes(versions[min(i+1, len(versions)-1)], v) {
 				edits = append(edits, map[string]any{"name": c.Name, "from": c.From, "to": c.To, "loosens": c.Loosens})
-				text += fmt.Sprintf("  %s: %q -> %q\n", c.Name, c.From, c.To)
+				text += fmt.Sprintf("  %s: %q -> %q%s\n", c.Name, c.From, c.To, t.units(c.Name, c.To))
 			}
-			rows = append(rows, row(v, edits))
+			rows = append(rows, row(v))
+			rows[i]["changes"] = edits
 		}
 		all[t.Name()] = rows
 	}
-	if err != nil {
-		return err
-	}
-	return d.Show(all, text)
+	return errors.Join(d.Show(all, text), err)
 }
 
 type apply struct {
@@ -329,8 +339,8 @@ func differs(ctx context.Context, t *Table) (bool, error) {
 	if equal := same(now, t.Next); equal || ours {
 		return !equal || !ours || damaged, nil
 	}
-	return false, fmt.Errorf("nothing was changed: the settings have changed since the last apply: %s; change the "+
-		"file to match, or set them back with remit settings set", t.title(now.Stamp))
+	return false, fmt.Errorf("nothing was changed: the settings in force are not those last applied: %s; change the "+
+		"file to match (remit settings show) and apply it, or set them back (remit settings set)", t.title(now.Stamp))
 }
 
 func unusable(t *Table) error {

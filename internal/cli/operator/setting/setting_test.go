@@ -27,7 +27,7 @@ import (
 
 // TestSettings changes the settings of a live stack. A refused change has no effect.
 func TestSettings(t *testing.T) {
-	a := operatortest.NewAccount(t)
+	a, long := operatortest.NewAccount(t), strings.Repeat("s", 128) // as a stack's name may be
 	a.Parameters["Mode"], a.Parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
 	const file, set = "operator-payments", "settings set --yes "
 	stored := func() settings.Settings {
@@ -38,8 +38,8 @@ func TestSettings(t *testing.T) {
 	if len(a.Published) > 0 {
 		t.Errorf("nothing was loosened, and %q published", a.Published)
 	}
-	a.Steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
-	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::123456789012:user/ada: \n"
+	a.Steps([][3]string{{"loosened", set + "AmountMaximum=200 DailyLimit=999 --stack=" + long, "version 4"}})
+	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\" (0.0002 USDC)\nby arn:aws:iam::123456789012:user/ada: \n"
 	if len(a.Published) != 1 || a.Published[0] != want {
 		t.Errorf("published %q, want %q", a.Published, want)
 	}
@@ -148,7 +148,8 @@ func TestNodesOfAChain(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			a := operatortest.NewAccount(t)
 			a.Nodes = []string{node.URL}
-			a.Steps([][3]string{{"the first", "rails add --yes 84532 --rpc " + node.URL, "version 1"}})
+			add := "rails add --yes 84532 --rpc " + node.URL
+			a.Steps([][3]string{{"list", add + " SanctionsList=" + eurc[:42], "!node 1"}, {"first", add, "version 1"}})
 			secret := c.before
 			a.Answer = func(_ *http.Request, action, body string) string {
 				switch action {
@@ -164,7 +165,7 @@ func TestNodesOfAChain(t *testing.T) {
 				}
 				return ""
 			}
-			a.Steps([][3]string{{why, "rails add --yes 84532 --rpc " + node.URL + " --token " + eurc, c.want}})
+			a.Steps([][3]string{{why, add + " --token " + eurc, c.want}})
 			if secret != c.after {
 				t.Errorf("%s, want %s", secret, c.after)
 			}
@@ -194,9 +195,9 @@ func TestRestoredSettings(t *testing.T) {
 	})
 	confirmed(false)
 	a.Steps([][3]string{
-		{"without consent", "settings set --confirm", "!nothing was done"},
+		{"without consent", "settings set --confirm", "!this command did nothing"},
 		{"with it", "settings set --confirm --yes", "settings of usdc@base-sepolia: version 3\n"},
-		{"what was agreed to has every value", "audit-log --json", `  AmountMaximum=100\n`},
+		{"what was agreed to has every value", "audit-log --json", `  AmountMaximum=100 (0.0001 USDC)\n`},
 		{"once", "settings set --confirm --yes", "nothing changes"},
 	})
 	confirmed(true)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
@@ -21,16 +22,13 @@ type walletAssign struct {
 	Merchant string `required:"" placeholder:"mer_…" help:"Whose payments alone it makes from now on."`
 }
 
-// Change gives the wallet to the merchant, and then the merchant its own wallets alone: a crash between leaves a wallet
-// that pays nobody. Run the command again then.
+// Change gives the wallet to the merchant, then the merchant its own wallets alone: between, the wallet pays nobody.
 func (c walletAssign) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	_, unknown := d.KeysOf(ctx, c.Merchant)
-	r, err := registered(ctx, d, c.Address)
+	r, err := working(ctx, d, c.Address)
 	switch err = cmp.Or(unknown, err); {
 	case err != nil:
 		return none, err
-	case r.State == wallet.Retired:
-		return none, errRetired(c.Address)
 	case r.Merchant != "" && r.Merchant != c.Merchant:
 		return none, fmt.Errorf("%s is of merchant %s; run remit wallet unassign %[1]s first", c.Address, r.Merchant)
 	}
@@ -43,7 +41,7 @@ func (c walletAssign) Change(ctx context.Context, d *deployed.Deployment) (none 
 		"done", func(ctx context.Context) error {
 			err := assign(ctx, d, r, w, c.Merchant)
 			if err == nil {
-				err = owns(ctx, d, c.Merchant)
+				err = owns(ctx, d, c.Address, c.Merchant)
 			}
 			return err
 		}), nil
@@ -88,8 +86,7 @@ func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (non
 		}), nil
 }
 
-// idle returns the record of a wallet without anything under way, and its coins, if it has any. A wallet that is
-// assigned already may have payments under way.
+// idle returns the record of a wallet with nothing under way, unless it is assigned already, and its coins, if any.
 func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w wallet.Wallet, has string, err error) {
 	w, missing := d.Payments.Wallet(ctx, r.ID) // first: Assign then finds a payment that has begun since
 	if r.State != wallet.Assigned {
@@ -114,8 +111,7 @@ func idle(ctx context.Context, d *deployed.Deployment, r wallet.Registration) (w
 	return w, has, err
 }
 
-// assign gives a wallet to a merchant, or to all if that is empty, if its record is still w. A wallet that has never
-// paid gets a record, from which nothing is paid before the next run.
+// assign gives a wallet to a merchant, "" for all, if its record is still w; without one it gets a record.
 func assign(ctx context.Context, d *deployed.Deployment, r wallet.Registration, w wallet.Wallet, to string) error {
 	if r.State == wallet.Assigned {
 		return nil
@@ -128,25 +124,26 @@ func assign(ctx context.Context, d *deployed.Deployment, r wallet.Registration, 
 	return d.Payments.Assign(ctx, w, to, time.Now())
 }
 
-// reach is longer than a process uses what it has read of a merchant's own wallets, and than a request lives that began
-// under the terms before.
+// reach is longer than a process uses what it has read of a merchant's terms, and than a request lives.
 const reach = 35 * time.Second
 
 func ownAlone(d *deployed.Deployment, merchant string) string {
 	return fmt.Sprintf("From now on merchant %s pays %s from wallets of its own alone, never from the common ones, "+
-		"and no refill sends them %[2]s. "+
-		"The command ends when every request obeys: within %v.", merchant, d.Asset.Symbol, reach)
+		"and no refill sends them %[2]s. It takes %v until all requests obey.", merchant, d.Asset.Symbol, reach)
 }
 
-// owns stores that the merchant pays the rail's asset from its own wallets alone, under a new text, and waits until
-// every request obeys. It comes after the wallet is the merchant's.
-func owns(ctx context.Context, d *deployed.Deployment, merchant string) error {
+// owns stores that the merchant, if any, of wallet a pays from its own alone, and waits until every request obeys.
+func owns(ctx context.Context, d *deployed.Deployment, a token.Address, merchant string) error {
+	if merchant == "" {
+		return nil
+	}
 	terms, err := d.Keys.Terms(ctx, merchant)
 	if err == nil {
 		err = setOwn(ctx, d, merchant, terms, rand.Text())
 	}
 	if err != nil {
-		return fmt.Errorf("the wallet is the merchant's, and its terms are not stored: %v; run this again", err) //nolint:errorlint // no refusal
+		return fmt.Errorf("the wallet is the merchant's, and its terms are not stored: %v; run this again, as "+
+			"remit wallet assign %s --merchant %s", err, a, merchant) // no refusal: not wrapped
 	}
 	wait := reach
 	if terms.Of(d.TermsAsset()).Own != "" || d.Account == nil {
@@ -156,8 +153,7 @@ func owns(ctx context.Context, d *deployed.Deployment, merchant string) error {
 	return ctx.Err()
 }
 
-// disowns stores that the wallet's merchant pays from the common wallets, unless it has another. An assignment that
-// comes between changes the terms, which are read first.
+// disowns has the wallet's merchant pay from the common ones, unless it has another, or its terms changed meanwhile.
 func disowns(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
 	terms, err := d.Keys.Terms(ctx, r.Merchant)
 	wallets, unread := d.Wallets(ctx)

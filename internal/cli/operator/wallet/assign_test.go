@@ -38,8 +38,8 @@ func (k *termsTable) SetTerms(ctx context.Context, merchant string, from, to api
 	return apply()
 }
 
-// TestAssign gives a wallet to a merchant and takes it back. The command is killed between its writes, or another operator
-// comes between: the merchant is never on the common wallets while one is its own, and the next command does the rest.
+// TestAssign: a command is killed between its writes, or another operator comes between: the merchant is never on the
+// common wallets while one is its own, and the next command does the rest.
 func TestAssign(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		keys := &termsTable{APIKeys: new(memory.APIKeys)}
@@ -50,7 +50,7 @@ func TestAssign(t *testing.T) {
 		must.OK(t, e.settle(t.Context()))
 		is := func() string { // the registration, the record's merchant, and who pays from its own wallets
 			r, _ := must.Get(e.tables.Wallets(t.Context(), e.Config.Coin()))(t).Find(e.wallets[0])
-			got := fmt.Sprintf("%s %s/%s", r.State, r.Merchant, must.Get(e.tables.Wallet(t.Context(), r.ID))(t).Merchant)
+			got := fmt.Sprintf("%s %s/%s", r.State, r.Merchant, must.Get(e.tables.Wallet(e.ctx, r.ID))(t).Merchant)
 			for _, merchant := range []string{"mer_1", "mer_2"} {
 				if must.Get(keys.Terms(t.Context(), merchant))(t).Own != "" {
 					got += " " + merchant

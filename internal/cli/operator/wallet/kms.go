@@ -42,16 +42,11 @@ func addKMS(d *deployed.Deployment, name, merchant string) (change.Change, error
 			if merchant != "" { // the import registers it for all
 				then = ", then remit wallet drain and assign --merchant " + merchant
 			}
-			return none, fmt.Errorf("registering key %s (when mended: remit wallet import --kms %[1]s%s): %w", name, then, err)
+			return none, fmt.Errorf("registering %s (again: remit wallet import --kms %[1]s%s): %w", name, then, err)
 		}
-		if merchant != "" {
-			if err := owns(ctx, d, merchant); err != nil {
-				return none, fmt.Errorf("%w, as remit wallet assign %s --merchant %s", err, address, merchant)
-			}
-		}
-		return change.Answer{JSON: map[string]any{"address": r.Address, "signer": r.Key},
-			Text: fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
-				r.Address, r.Key, d.Asset.Symbol)}, nil
+		return change.Answered(owns(ctx, d, address, merchant), map[string]any{"address": r.Address, "signer": r.Key},
+			fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.",
+				r.Address, r.Key, d.Asset.Symbol))
 	}}, nil
 }
 
@@ -78,14 +73,12 @@ func register(ctx context.Context, d *deployed.Deployment, r wallet.Registration
 	return d.Payments.Register(ctx, r)
 }
 
-// endGrants ends the grants of register for a wallet whose key is in KMS.
 func endGrants(ctx context.Context, a *deployed.Account, r wallet.Registration) error {
 	if a == nil || !deployed.InKMS(r.Key) {
 		return nil
 	}
 	if err := walletkey.Open(a.AWS).EndGrants(ctx, string(r.Key), a.Stack); err != nil {
-		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights "+
-			"of RemitKeys: %w", r.Address, err)
+		return fmt.Errorf("%s is retired; its key may still sign: run this again with RemitKeys: %w", r.Address, err)
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package wallet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +23,12 @@ type pausing struct {
 	All     bool          `help:"Every wallet that is not retired."`
 }
 
-// A record is a wallet's, on its rail. Without a readable one it has only the ID, the merchant of the registration, and
-// why: wallet.ErrUnknown or store.ErrUnreadable.
+// A record is a wallet's, on its rail; only with ID and Merchant if missing: wallet.ErrUnknown, store.ErrUnreadable.
 type record struct {
 	wallet.Wallet
 	on      *deployed.Deployment
 	missing error
+	keeps   string // the reason for which it stays paused
 }
 
 // wallets reads the records of the command's wallets. Only with --all may one be missing.
@@ -60,7 +63,7 @@ func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []reco
 			case w.Paused == wallet.RetiredReason:
 				return nil, errRetired(r.Address)
 			}
-			ws = append(ws, record{w, on, err})
+			ws = append(ws, record{Wallet: w, on: on, missing: err})
 		}
 	}
 	return ws, err
@@ -79,16 +82,18 @@ type walletPause struct {
 	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
 }
 
-// Change pauses wallets, for a reason with the operator's name and the time, unlike this program's own reasons. With
-// --all, a wallet that a person has paused keeps its reason, and one under suspicion gets this one as well. A wallet
-// without a record gets a record that is behind the chain: in tables from the past it may have paid since. An
-// unreadable wallet is paused over any reason. A crash leaves the other wallets as they were; run the command again.
+// Change pauses wallets. With --all, a wallet that a person has paused keeps its reason, and one under suspicion gets
+// this one as well. A wallet without a record gets a record that is behind the chain: in tables from the past it may
+// have paid since. An unreadable one is paused over any reason. A crash leaves the others; run the command again.
 func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	ws, err := c.wallets(ctx, d)
 	if err != nil {
 		return none, err
 	}
 	consequences := ""
+	if !c.All {
+		consequences, err = stops(ctx, ws[0].on, c.Address)
+	}
 	for _, w := range ws {
 		switch {
 		case w.Paused == "":
@@ -100,16 +105,32 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
 		}
 	}
-	return change.Change{
-		Consequences: strings.TrimSuffix(consequences, "\n"),
-		Apply:        func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws) },
-	}, nil
+	return change.Change{Consequences: strings.TrimSuffix(consequences, "\n"),
+		Apply: func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws) }}, err
+}
+
+// stops returns a warning, in a line, if a wallet alone pays, or is a merchant's.
+func stops(ctx context.Context, d *deployed.Deployment, a token.Address) (warning string, err error) {
+	wallets, err := d.Wallets(ctx)
+	r, _ := wallets.Find(a)
+	paying := slices.DeleteFunc(wallets.Paying(r.Merchant), func(a token.Address) bool {
+		w, unread := d.Payments.Wallet(ctx, d.WalletID(a))
+		return w.Paused != "" || unread != nil && !errors.Is(unread, wallet.ErrUnknown)
+	})
+	switch {
+	case len(paying) == 1 && paying[0] == a:
+		who := cmp.Or(r.Merchant, "merchants without wallets of their own")
+		warning = fmt.Sprintf("%s alone pays %s for %s: without it or its coins, payments stop.\n", a, d.Name(), who)
+	case r.Merchant != "":
+		warning = fmt.Sprintf("%s and its coins are merchant %s's.\n", a, r.Merchant)
+	}
+	return warning, err
 }
 
 func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
-	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()))
+	did, reason := "paused", fmt.Sprintf("%s (by %s at %s%s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()),
+		map[bool]string{true: " with --all"}[c.All])
 	for i, w := range ws {
-		var err error
 		switch {
 		case errors.Is(w.missing, wallet.ErrUnknown):
 			w.Paused = reason
@@ -124,6 +145,8 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []rec
 			now := w.PausedFor(reason)
 			err = d.Payments.Repause(ctx, w.ID, w.Paused, now) // only the reason that was shown
 			w.Paused = now
+		} else if w.missing == nil {
+			did = "paused; wallets that were paused keep their reason: this one is not stored for them"
 		}
 		if err != nil {
 			return none, after(i, err)
@@ -141,11 +164,14 @@ func after(n int, err error) error {
 	return fmt.Errorf("after %d wallets: %v; run it again", n, err) //nolint:errorlint // no refusal
 }
 
+// alone matches the reason of a person who has paused one wallet. pause --all puts "with --all" at its end.
+var alone = regexp.MustCompile(`\(by .+ at \S+Z\)$`)
+
 type walletResume struct{ pausing }
 
 // Change shows the nonces of chain and tables, then resumes wallets, or none while the chain is ahead of one. If the
 // chain is behind the tables, it only deletes the final block that the nodes lack: the next run of check-receipts
-// accepts their chain, and resumes the wallets that fit it. With --all, a wallet without a readable record is left.
+// accepts their chain, and resumes the wallets that fit it. --all leaves unreadable records, and pauses of one wallet.
 func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	all, err := c.wallets(ctx, d)
 	if err != nil {
@@ -154,21 +180,26 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	var ws []record
 	left := ""
 	for _, w := range all {
-		if errors.Is(w.missing, store.ErrUnreadable) {
-			left += fmt.Sprintf("; %s is unreadable, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
+		_, other := w.Reasons()
+		switch {
+		case errors.Is(w.missing, store.ErrUnreadable):
+			left += fmt.Sprintf("\n%s is unreadable, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
+		case c.All && alone.MatchString(other):
+			w.keeps = other
+			left += fmt.Sprintf("\n%s stays paused: %s; remit wallet resume %[1]s ends that", w.Address, other)
 		}
-		if w.Paused != "" {
+		if w.Paused != w.keeps {
 			ws = append(ws, w)
 		}
 	}
 	if len(ws) == 0 {
-		return change.Change{Answer: answer(nil, "it was not paused"+left)}, nil
+		return change.None("no pause to end" + left), nil
 	}
 	consequences, rolledBack := "", false
 	for _, w := range ws {
 		v, err := w.on.View(ctx, w.Address)
 		if err != nil {
-			return none, fmt.Errorf("%s: %w; to resume another rail's wallets, add --all --rail", w.on.Name(), err)
+			return none, fmt.Errorf("%s: %w; remit wallet resume --all --rail is for other rails", w.on.Name(), err)
 		}
 		rolledBack = rolledBack || w.RolledBack()
 		if v.Mined > w.NextNonce {
@@ -182,12 +213,9 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was " +
 			"confirmed on the other is gone; merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has " +
-		"the key, payments can be made twice."
-	return change.Change{
-		Consequences: consequences,
-		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },
-	}, nil
+	consequences += "Resume only if you know why: after a restore, or a theft of the key, it may pay twice." + left
+	return change.Change{Consequences: consequences,
+		Apply: func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) }}, nil
 }
 
 func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []record,
@@ -201,10 +229,10 @@ func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []r
 			did = "taken: check-receipts resumes the wallets that fit the chain"
 			continue
 		}
-		if err := d.Payments.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
+		if err := d.Payments.Repause(ctx, w.ID, w.Paused, w.keeps); err != nil { // only the reason that was shown
 			return none, after(i, err)
 		}
-		ws[i].Paused = ""
+		ws[i].Paused = w.keeps
 	}
 	return answer(ws, did+left), nil
 }

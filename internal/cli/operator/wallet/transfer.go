@@ -46,8 +46,7 @@ func (c move) Change(ctx context.Context, d *deployed.Deployment) (none change.C
 		case part.amount == "":
 			continue
 		case t.Ether && part.amount == "all":
-			return none, errors.New("--ether all: a wallet that pays needs ether for fees: give an amount, or drain " +
-				"the wallet and sweep it")
+			return none, errors.New("--ether all leaves none for fees; give an amount, or drain and sweep the wallet")
 		case part.amount != "all":
 			if t.Amount, err = wholes(part.amount, part.coin.Decimals); err != nil {
 				return none, err
@@ -63,8 +62,7 @@ func (c move) Change(ctx context.Context, d *deployed.Deployment) (none change.C
 
 type sweep struct{ moving }
 
-// Change moves everything from a drained wallet. The ether goes last: the rest after the tokens'
-// transfer, less twice its own highest fee. Where the token pays gas there is none.
+// Change moves everything from a drained wallet: the tokens, then the ether, less twice its own highest fee.
 func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	const why = "remit wallet sweep"
 	transfers := []dispatch.Transfer{c.transfer(d, d.Asset, why), c.transfer(d, payment.Ether, why)}
@@ -75,7 +73,7 @@ func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.
 	for _, t := range transfers {
 		own = append(own, payment.KeyID(payment.Operator, t.Mode, t.Key))
 	}
-	r, err := registered(ctx, d, c.Address)
+	r, err := working(ctx, d, c.Address)
 	if err == nil {
 		err = settled(ctx, d, r, own)
 	}
@@ -116,23 +114,27 @@ func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) d
 }
 
 func (c moving) move(ctx context.Context, d *deployed.Deployment, all []dispatch.Transfer) (change.Change, error) {
-	wallets, err := d.Wallets(ctx)
+	on, to, err := d.HolderOf(ctx, c.To)
+	last, unread := stops(ctx, d, c.Address)
+	switch err = cmp.Or(err, unread); {
+	case err != nil:
+	case on == nil:
+		last += fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
+	case to.State == wallet.Retired:
+		err = errRetired(c.To)
+	case on.Number != d.Number && (!all[0].Ether || on.ChainID != d.ChainID):
+		err = fmt.Errorf("%s is a wallet of %s, where this would be stuck; choose one of %s", c.To, on.Name(), d.Name())
+	}
 	if err != nil {
 		return change.Change{}, err
-	}
-	last := ""
-	if to, own := wallets.Find(c.To); own && to.State == wallet.Retired {
-		return change.Change{}, errRetired(c.To)
-	} else if !own {
-		last = fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
 	}
 	moved := func(p payment.Payment) string {
 		return fmt.Sprintf("%s %s", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol)
 	}
-	return carry(ctx, d, c.Key, all, func(p payment.Payment) string {
+	return carry(ctx, d, c.Key, all, last, func(p payment.Payment) string {
 		return fmt.Sprintf("This moves %s from %s to %s, for a fee of at most %s.\n", moved(p), p.Wallet, p.To,
 			d.Gas(p.Tx.Cost().Sub(p.Tx.Value)))
-	}, last, func(done []payment.Payment) change.Answer {
+	}, func(done []payment.Payment) change.Answer {
 		rows, text := []room.Row{}, ""
 		for _, p := range done {
 			rows = append(rows, room.RowOf(p))
@@ -142,16 +144,13 @@ func (c moving) move(ctx context.Context, d *deployed.Deployment, all []dispatch
 	})
 }
 
-const (
-	// patience is how long a command waits for check-receipts, which runs every minute,
-	// to sign the reserved transfers, and between is the pause between two tries.
-	patience, between = 2 * time.Minute, time.Second
-)
+// patience is how long a command waits for check-receipts, which runs every minute, to sign the reserved transfers.
+const patience, between = 2 * time.Minute, time.Second
 
 // carry returns the change that makes transfers, up to their commits. A sweep moves both assets in full, and skips an
-// asset that the wallet lacks. After a crash, reserved transfers alone are made; the command continues.
-func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer,
-	describe func(payment.Payment) string, last string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
+// asset that the wallet lacks. check-receipts makes reserved transfers even if the command is not run again.
+func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer, last string,
+	describe func(payment.Payment) string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
@@ -162,41 +161,67 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 	optional := func(t dispatch.Transfer, err error) bool {
 		return len(transfers) > 1 && t.Amount.IsZero() && errors.Is(err, dispatch.ErrInsufficient)
 	}
-	consequences := ""
+	w, unread := d.Payments.Wallet(ctx, d.WalletID(transfers[0].From)) // before Offer: a commit ends a reservation
+	consequences, more, asks := "", false, false
+	var made []payment.Payment
 	for _, t := range transfers {
 		p, err := dispatcher.Offer(ctx, t)
+		_, reserved := w.Holds(p.ID, p.Revision)
 		switch {
 		case optional(t, err):
 			consequences += strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + ".\n"
 		case err != nil:
-			return none, err
+			_, retired := working(ctx, d, t.From)
+			v, unseen := d.View(ctx, t.From)
+			short := v.Balance.Less(t.Amount) && !t.Ether || v.Gas.Less(t.Amount) && t.Ether
+			if short && unseen == nil && !errors.Is(err, dispatch.ErrKeyReused) {
+				err = fmt.Errorf("%s holds %s; move less", t.From, d.Holds(v.Account))
+			}
+			return none, cmp.Or(retired, err)
+		case p.State != payment.Prepared:
+			made = append(made, p)
+		case reserved:
+			consequences += fmt.Sprintf("Already reserved under --key %s: it will be sent.\n%s", key, describe(p))
+			more = true
+		case unread != nil && !errors.Is(unread, wallet.ErrUnknown):
+			return none, unread
 		default:
-			consequences += describe(p)
+			v, unseen := d.View(ctx, t.From)
+			if _, wei := p.Tx.Takes(p.Amount); unseen == nil && v.Gas.Less(wei) {
+				return none, fmt.Errorf("%s holds %s, and this may take %s: send ether to %[1]s, then run this again",
+					t.From, d.Holds(v.Account), d.Gas(wei))
+			}
+			consequences, more, asks = consequences+describe(p), true, true
 		}
 	}
-	consequences += fmt.Sprintf("%sNothing more is done if this is given again with --key %s.", last, key)
-	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+	if len(made) > 0 {
+		was := answer(made)
+		was.Text = fmt.Sprintf("Already done under --key %s:\n%s", key, was.Text)
+		if !more {
+			return change.Change{Answer: was}, nil
+		}
+		consequences = was.Text + consequences
+	}
+	return change.Change{Agreed: more && !asks, Consequences: fmt.Sprintf("%s%sNothing more is done if this is given "+
+		"again with --key %s.", consequences, last, key), Apply: func(ctx context.Context) (none change.Answer, err error) {
 		var done []payment.Payment
 		for _, t := range transfers {
-			p, err := await(ctx, d, dispatcher, t)
-			if optional(t, err) {
-				continue
-			}
-			switch {
+			switch p, err := await(ctx, d, dispatcher, t); {
+			case optional(t, err):
 			case errors.Is(err, wallet.ErrPaused) && len(done) == 0:
-				return change.Answer{}, fmt.Errorf("%w: %w; once its cause is gone, run remit wallet resume %s, then this "+
-					"again", change.ErrUnchanged, err, t.From)
+				return none, fmt.Errorf("%w: %w; end its cause (docs/alarms/WalletPausedAlarm.md, or if "+
+					"remit wallet list shows none, UnreadableAlarm.md), then run this again", change.ErrUnchanged, err)
 			case err != nil:
-				return change.Answer{}, fmt.Errorf("%w (run this again with the same --key to see the outcome)", err)
+				return none, fmt.Errorf("%w (run this again with the same --key to see the outcome)", err)
+			default:
+				done = append(done, p)
 			}
-			done = append(done, p)
 		}
 		return answer(done), nil
 	}}, nil
 }
 
-// await repeats a transfer until it is committed. Coins that have just arrived can be spent
-// after the next run of check-receipts, which has not seen them yet.
+// await repeats a transfer until it is committed. A run of check-receipts must see coins that have just arrived first.
 func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher, t dispatch.Transfer) (payment.Payment, error) {
 	for until := time.Now().Add(patience); ; {
 		p, err := by.Move(ctx, t)
@@ -218,7 +243,6 @@ func await(ctx context.Context, d *deployed.Deployment, by *dispatch.Dispatcher,
 	}
 }
 
-// wholes reads an amount in whole tokens, such as 12.5, exactly.
 func wholes(text string, decimals int) (token.Amount, error) {
 	amount, err := token.ParseTokens(text, decimals)
 	if err != nil || amount.IsZero() {
@@ -242,13 +266,12 @@ type batchDeploy struct{ calling }
 
 func (c batchDeploy) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	at := install.Address()
-	err = d.EveryNodeHas(ctx, at, disburser.Code())
-	if err == nil {
+	switch err = d.EveryNodeHas(ctx, at, disburser.Code()); {
+	case err == nil:
 		return change.None(fmt.Sprintf("%s\nThe contract is there, on every node. Set "+
 			"it (remit settings set --rail %d BatchContract=%s), and give each wallet's allowance: remit batch approve",
 			at, d.Number, at)), nil
-	}
-	if !errors.Is(err, deployed.ErrNoCode) {
+	case !errors.Is(err, deployed.ErrNoCode):
 		return none, err
 	}
 	if err := d.EveryNodeHas(ctx, install.Deployer(), install.DeployerCode()); err != nil {
@@ -272,19 +295,15 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 	case "unlimited":
 		amount = token.MaxAmount()
 	default:
-		if amount, err = wholes(c.Amount, d.Asset.Decimals); err != nil {
-			return none, err
-		}
+		amount, err = wholes(c.Amount, d.Asset.Decimals)
 	}
-	rules, err := d.Rules(ctx)
-	if err != nil {
+	rules, unread := d.Rules(ctx)
+	if err = cmp.Or(err, unread); err != nil {
 		return none, err
 	}
 	at := cmp.Or(rules.BatchContract, install.Address())
-	if !amount.IsZero() {
-		if err := d.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
-			return none, fmt.Errorf("%w; run remit batch deploy first, since nothing was approved", err)
-		}
+	if err := d.EveryNodeHas(ctx, at, disburser.Code()); err != nil && !amount.IsZero() {
+		return none, fmt.Errorf("%w; run remit batch deploy first, since nothing was approved", err)
 	}
 	now, err := d.Allowance(ctx, c.Address, at)
 	if err != nil {
@@ -295,14 +314,13 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 			d.Allowed(amount), c.Address, d.Allowed(now)))
 }
 
-// call returns the change that calls a contract, up to the commit. Only the transaction's status counts as the result;
-// doctor reads from the chain whether the contract exists and the allowance was given.
+// call returns the change that calls a contract. The result is the transaction's status; doctor reads its effect.
 func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
 	why, consequences string) (change.Change, error) {
 	t := dispatch.Transfer{Key: c.Key, Mode: d.Mode, From: c.Address, To: to, Ether: true, Call: data, Why: why}
-	return carry(ctx, d, c.Key, []dispatch.Transfer{t}, func(p payment.Payment) string {
+	return carry(ctx, d, c.Key, []dispatch.Transfer{t}, "", func(p payment.Payment) string {
 		return fmt.Sprintf("%s\n%s pays a fee of at most %s.\n", consequences, c.Address, d.Gas(p.Tx.Cost()))
-	}, "", func(done []payment.Payment) change.Answer {
+	}, func(done []payment.Payment) change.Answer {
 		p := done[0]
 		text := fmt.Sprintf("%s %s\nremit doctor shows what the chain has.", p.State.Status(), p.TxHash)
 		if p.State == payment.Failed {

@@ -37,14 +37,15 @@ import (
 
 // TestMove moves coins to an address outside the stack. Commands with one key move them once, even after a lost answer.
 func TestMove(t *testing.T) {
+	reasons := wallet.Wallet{Paused: "x (by ada at 2000-01-01T00:00:00Z)"}
 	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
 		e.play(map[string]func(){"O is inside": func() { e.own(2, wallet.Active) },
-			"a bad URL": func() { e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}} }}, nil)
+			"W is suspect": func() { must.OK(e, e.tables.Pause(e.ctx, e.id(0), reasons.PausedFor(wallet.Suspicion))) },
+			"a bad URL":    func() { e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}} }}, nil)
 	})
 }
 
-// TestMoveUnknown has moves end in each way that leaves something open: with their messages and
-// durations. The same command then moves the rest.
+// TestMoveUnknown has moves end in each way that leaves something open. The same command then moves the rest.
 func TestMoveUnknown(t *testing.T) {
 	onChain(t, devnet.Config{}, func(t *testing.T, e *embedded) {
 		must.OK(t, e.settle(t.Context()))
@@ -57,7 +58,7 @@ func TestMoveUnknown(t *testing.T) {
 				must.OK(t, e.tables.Reconcile(t.Context(), w, token.Units(coins), token.Units(gas), nil, nil))
 			}
 		}
-		const moved, again = "^1 (USDC|ETH) to O: confirmed 0x", `.*run this again with the same --key`
+		const moved, again = "^(Already .*:\n)?1 (USDC|ETH) to O: confirmed 0x", `.*run this again with the same --key`
 		for i, c := range []struct {
 			why     string
 			fault   func()
@@ -67,7 +68,7 @@ func TestMoveUnknown(t *testing.T) {
 		}{
 			{"too little, by the tables", forget(0, 1e18), "token", "^payment rail unavailable: wallet has too little of the token" + again, 2},
 			{"too little ether", forget(1e9, 0), "ether", "^payment rail unavailable: wallet has too little ether" + again, 2},
-			{"no run signs", deaf, "token", "^payment is in progress: check-receipts has not signed it yet;" + again, 2},
+			{"unsigned", deaf, "token", "^payment is in progress: check-receipts has not signed it yet;" + again, 2},
 			{"no run can be asked for", func() { e.Hint = noRun }, "token", "^no run" + again, 0},
 			{"a command that is stopped", func() {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +80,7 @@ func TestMoveUnknown(t *testing.T) {
 				"^payment is in progress: check-receipts has not signed it yet" + again + ".*store is down", 2},
 			{"a list that is not read", func() { e.fail("Wallets", true) }, "token", "^store is down", 0},
 			{"a refusal", func() { must.OK(t, e.tables.Pause(t.Context(), e.id(0), "theft")) }, "token",
-				"^nothing was changed: .*wallet is paused: .*; once its cause is gone, run remit wallet resume W, then this again", 0},
+				"^nothing was changed: .*wallet is paused: .*; end its cause .*PausedAlarm.md, .* run this again", 0},
 		} {
 			line := fmt.Sprintf("wallet move W --to O --yes --key %d --%s 1", i, c.coin)
 			c.fault()
@@ -236,8 +237,7 @@ func (e *embedded) mend() {
 	e.around = func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error { apply(ctx); return nil }
 }
 
-// run gives a command, in which W, U and O are the three wallets, and returns its answer and error,
-// in which they are too, and how long it took.
+// run gives a command, in which W, U and O are wallets, as in its answer and error, and returns how long it took.
 func (e *embedded) run(line string) (string, time.Duration) {
 	var in, out []string
 	for name, i := range map[string]int{"W": 0, "U": 1, "O": 2} {
@@ -257,8 +257,8 @@ func (e *embedded) want(why, line, pattern string) {
 	}
 }
 
-// play gives the commands of the test's table in turn. A row has its reason, events before the command, the command, and
-// a pattern that its answer or error matches; or, in place of a command, "is" and the state that is shows.
+// play gives the commands of the test's table. A row has its reason, events before the command, the command, and a
+// pattern that its answer or error matches; or, in place of a command, "is" and the state that is shows.
 func (e *embedded) play(events map[string]func(), is func() string) {
 	e.Helper()
 	maps.Copy(events, map[string]func(){"": func() {}, "mend": e.mend, "a second": func() { time.Sleep(time.Second) },
@@ -281,27 +281,31 @@ func (e *embedded) play(events map[string]func(), is func() string) {
 	}
 }
 
-// TestAllowanceIsForTheContractAlone: none is given unless each node has the contract's
-// code. An allowance is ended all the same.
+// TestAllowanceIsForTheContractAlone: each node must have its code, to begin one; and a node a list that is set.
 func TestAllowanceIsForTheContractAlone(t *testing.T) {
-	own, wallet := install.Address().String(), "0x1111111111111111111111111111111111111111"
+	own, from := install.Address().String(), "0x"+strings.Repeat("11", 20)
 	deployer := fmt.Sprintf(`"result":"0x%x"`, install.DeployerCode())
 	has := func(code string) operatortest.Node {
 		return operatortest.Node{"eth_getCode " + own: code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
 	}
-	nodes := map[string]operatortest.Node{"ours": has(fmt.Sprintf(`"result":"0x%x"`, disburser.Code())), "other": has(`"result":"0x6001"`),
+	nodes := map[string]operatortest.Node{"lists": {"eth_call": operatortest.Word(0)}, "other": has(`"result":"0x6001"`),
+		"ours": has(fmt.Sprintf(`"result":"0x%x"`, disburser.Code())), "account": {"eth_call": `"result":"0x"`},
 		"none": has(`"result":"0x"`), "silent": has(`"error":{"code":-32000,"message":"missing trie node"}`),
 		"blind":          {"eth_call": `"error":{"code":-32000,"message":"header not found"}`},
 		"other deployer": {"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
 		"deployer":       {"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}}
-	words := map[string]string{"own": own, "approve": "batch approve --yes --key a " + wallet + " --amount",
-		"deploy": "batch deploy --yes --key a " + wallet, "passed": "no key for wallet " + wallet}
+	words := map[string]string{"own": own, "passed": "wallet " + from + " is retired for good",
+		"list": "settings set --yes SanctionsList=" + from, "deploy": "batch deploy --yes --key a " + from,
+		"approve": "batch approve --yes --key a " + from + " --amount"}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		one, two := httptest.NewServer(operatortest.WellNode(nodes[c.In[1]])), httptest.NewServer(operatortest.WellNode(nodes[c.In[2]]))
 		defer one.Close()
 		defer two.Close()
 		config := stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6}}
-		out, err := operatortest.Local(t.Context(), operatortest.Empty(t, config, one.URL, two.URL), strings.Fields(c.In[0])...)
+		local := operatortest.Empty(t, config, one.URL, two.URL)
+		must.OK(t, local.Payments.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: 8453,
+			Address: must.Get(token.ParseAddress(from))(t)}, Token: local.Config.Token.Contract, State: wallet.Retired}))
+		out, err := operatortest.Local(t.Context(), local, strings.Fields(c.In[0])...)
 		if !strings.Contains(fmt.Sprint(out, err), c.Want) {
 			t.Errorf("%s, %v, want %q", out, err, c.Want)
 		}

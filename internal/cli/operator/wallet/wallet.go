@@ -104,8 +104,7 @@ func adds(d *deployed.Deployment, kind, merchant string) string {
 		"before, every wallet of the rail is paused.", kind, d.Stack, d.Name(), text)
 }
 
-// add stores a key and registers its wallet. It registers no key that may not be stored. The wallets of keys that are
-// left from other commands are registered as draining.
+// add stores a key, then registers its wallet; and as draining the wallets of keys that other commands have left.
 func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, merchant string,
 	left []token.Address) (none change.Change, err error) {
 	own, text := key.Address(), adds(d, kind, merchant)
@@ -131,13 +130,8 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 				return none, fmt.Errorf("registering %s: %w; %s", a, err, again)
 			}
 		}
-		if merchant != "" {
-			if err := owns(ctx, d, merchant); err != nil {
-				return none, fmt.Errorf("%w, as remit wallet assign %s --merchant %s", err, own, merchant)
-			}
-		}
-		return change.Answer{JSON: map[string]any{"address": own, "registered": append(left, own)},
-			Text: fmt.Sprintf("%s\nFund it with %s and gas. Functions see it in minutes.", own, d.Asset.Symbol)}, nil
+		return change.Answered(owns(ctx, d, own, merchant), map[string]any{"address": own, "registered": append(left,
+			own)}, fmt.Sprintf("%s\nFund it with %s and gas. Functions see it in minutes.", own, d.Asset.Symbol))
 	}}, nil
 }
 
@@ -186,24 +180,24 @@ func (*walletList) Run(ctx context.Context, d *deployed.Deployment) error {
 				continue
 			}
 			rows = append(rows, r)
-			next, spend, gas := "not used", "see doctor", "see doctor"
+			next, spend, gas := "not read", "not read", "not read"
 			if r.NextNonce != nil {
 				next, spend = fmt.Sprint(*r.NextNonce), r.Token.Tokens(on.Asset.Decimals)
 				gas = r.Gas.Over(1_000_000_000).Tokens(9)
 			}
-			fmt.Fprintf(&b, row, r.Address, r.State, cmp.Or(r.Merchant, "-"), next, r.Reservations, r.PendingTxs, spend, gas,
-				r.Paused)
+			fmt.Fprintf(&b, row, r.Address, r.State, cmp.Or(r.Merchant, "-"), next, r.Reservations, r.PendingTxs, spend,
+				gas, r.Paused)
 		}
 		return err
 	})
 	return errors.Join(d.Show(rows, b.String()), err)
 }
 
-// read reads the parts of a row from the tables, which have none for a wallet that has not paid.
+// read reads a row from the tables: without nonces and coins if it has not paid, or a restore has made its record.
 func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	id := d.WalletID(r.Address)
 	w, err := d.Payments.Wallet(ctx, id)
-	if errors.Is(err, wallet.ErrUnknown) {
+	if r.Paused = w.Paused; errors.Is(err, wallet.ErrUnknown) || err == nil && w.Ceiling == 0 {
 		return nil
 	}
 	if err != nil {
@@ -211,7 +205,7 @@ func (r *walletRow) read(ctx context.Context, d *deployed.Deployment) error {
 	}
 	txs, _, err := d.Payments.PendingTxs(ctx, id, 0)
 	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(txs)
-	r.Token, r.Gas, r.Paused = &w.Balance, &w.Gas, w.Paused
+	r.Token, r.Gas = &w.Balance, &w.Gas
 	return err
 }
 
@@ -221,7 +215,7 @@ type walletDrain struct {
 }
 
 func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := registered(ctx, d, c.Address)
+	r, err := working(ctx, d, c.Address)
 	paying := wallet.Active
 	if r.Merchant != "" {
 		paying = wallet.Assigned
@@ -229,35 +223,42 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 	if err != nil || c.Undo {
 		return become(d, r, err, wallet.Draining, paying, "New payments will use wallet %s again.")
 	}
-	return become(d, r, err, paying, wallet.Draining,
-		"No new payment will use wallet %s within minutes. Once its payments end, sweep it, then retire or unassign.")
+	warning, err := stops(ctx, d, c.Address)
+	return become(d, r, err, paying, wallet.Draining, "No new payment will use wallet %s within minutes. "+
+		"Once its payments end, sweep it, then retire or unassign.\n"+warning)
 }
 
 // become returns the change of a wallet that was read, unless err, from one state to another.
 func become(d *deployed.Deployment, r wallet.Registration, err error, from, to wallet.State, consequences string) (change.Change, error) {
 	switch {
 	case err != nil:
-	case r.State == wallet.Retired:
-		err = errRetired(r.Address)
 	case r.State == wallet.Funding && to != wallet.Active:
 		err = errFunding(r.Address)
 	case r.State != from && (r.State != to || from == wallet.Funding):
 		err = fmt.Errorf("wallet %s is %s; choose one that is %s", r.Address, r.State, from)
 	}
-	return change.Write(fmt.Sprintf(consequences, r.Address), fmt.Sprintf("done: %s is %s", r.Address, to), func(ctx context.Context) error {
+	consequences = strings.TrimSpace(fmt.Sprintf(consequences, r.Address))
+	return change.Write(consequences, fmt.Sprintf("done: %s is %s", r.Address, to), func(ctx context.Context) error {
 		err := d.Payments.SetState(ctx, r.ID, from, to, time.Now())
 		if err == nil && to == wallet.Assigned { // it may have been about to be unassigned
-			err = owns(ctx, d, r.Merchant)
+			err = owns(ctx, d, r.Address, r.Merchant)
 		}
 		return err
 	}), err
 }
 
+// registered returns the registration of the command's wallet, by which its rail was found.
 func registered(ctx context.Context, d *deployed.Deployment, a token.Address) (wallet.Registration, error) {
 	wallets, err := d.Wallets(ctx)
-	r, found := wallets.Find(a)
-	if err == nil && !found {
-		err = fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
+	r, _ := wallets.Find(a)
+	return r, err
+}
+
+// working returns the registration of a wallet that is not retired.
+func working(ctx context.Context, d *deployed.Deployment, a token.Address) (wallet.Registration, error) {
+	r, err := registered(ctx, d, a)
+	if err == nil && r.State == wallet.Retired {
+		err = errRetired(a)
 	}
 	return r, err
 }
@@ -280,7 +281,7 @@ type walletFunding struct {
 }
 
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := registered(ctx, d, c.Address)
+	r, err := working(ctx, d, c.Address)
 	if err != nil || c.Undo {
 		return become(d, r, err, wallet.Funding, wallet.Active,
 			"New payments will use wallet %s again, and nothing refills the others.")
@@ -289,8 +290,9 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 	if other, more := wallets.Funding(); more && other.Address != c.Address {
 		err = errFunding(other.Address)
 	}
-	return become(d, r, err, wallet.Active, wallet.Funding,
-		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
+	warning, unread := stops(ctx, d, c.Address)
+	return become(d, r, cmp.Or(err, unread), wallet.Active, wallet.Funding,
+		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).\n"+warning)
 }
 
 type walletRetire struct {
@@ -300,37 +302,36 @@ type walletRetire struct {
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	held, err := d.View(ctx, c.Address)
-	if err != nil {
-		return none, err
-	}
+	r, err := registered(ctx, d, c.Address)
+	held, unread := d.View(ctx, c.Address)
 	holds := d.Holds(held.Account)
-	if !held.Balance.IsZero() && !c.Unswept {
+	switch err = cmp.Or(err, unread); {
+	case err != nil:
+		return none, err
+	case r.State == wallet.Retired && r.Key == wallet.InSecret:
+		return change.None(fmt.Sprintf("wallet %s is retired already", c.Address)), nil
+	case r.State != wallet.Draining && r.State != wallet.Retired:
+		return none, errDraining(c.Address)
+	case !held.Balance.IsZero() && !c.Unswept:
 		return none, fmt.Errorf("wallet %s holds %s; run remit wallet sweep first, or add --unswept", c.Address, holds)
 	}
 	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
 		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it "+
 		"is; the functions may use one in KMS no more.", c.Address, holds), "retired",
-		func(ctx context.Context) error { return c.retire(ctx, d) }), nil
+		func(ctx context.Context) error { return c.retire(ctx, d, r) }), nil
 }
 
-func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment) error {
+func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return err
 	}
 	parts := settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now}
-	switch err := settlement.New(d.Config, parts).Retire(ctx, d.WalletID(c.Address), c.Stolen); {
-	case errors.Is(err, settlement.ErrNotDraining):
-		return fmt.Errorf("%w; run remit wallet drain %s, and wait until nothing is under way", err, c.Address)
+	switch err := settlement.New(d.Config, parts).Retire(ctx, r.ID, c.Stolen); {
 	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
 		return fmt.Errorf("%w (nothing was changed; run this again when it has ended)", err)
 	case err != nil:
 		return err
 	}
-	r, err := registered(ctx, d, c.Address)
-	if err == nil && r.State == wallet.Retired {
-		err = endGrants(ctx, d.Account, r)
-	}
-	return err
+	return endGrants(ctx, d.Account, r)
 }

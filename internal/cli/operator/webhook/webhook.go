@@ -40,28 +40,20 @@ func (c *list) Run(ctx context.Context, d *deployed.Deployment) error {
 	return d.Show(rows, text)
 }
 
-// A window is a span of time of one endpoint's deliveries.
 type window struct {
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
 	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
 	Since    time.Duration `default:"24h" help:"How long ago it was given up at most."`
 }
 
-// A delivery whose attempt is overdue by lostAfter has lost its job: the queue gave it up, or was emptied. searched is
-// the most deliveries to search.
-const (
-	lostAfter = time.Hour
-	searched  = 100_000
-)
-
 func log(d *deployed.Deployment) *webhook.Log {
 	return &webhook.Log{Store: d.Webhooks, Queue: d.Jobs, Now: time.Now, Random: rand.Reader}
 }
 
-// abandoned returns the deliveries of the window that Remit gave up.
 func (w window) abandoned(ctx context.Context, d *deployed.Deployment) ([]webhook.Delivery, error) {
 	now := time.Now()
-	return log(d).Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), now.Add(-lostAfter), searched)
+	lost := now.Add(-time.Hour) // a delivery so overdue has lost its job: the queue gave it up, or was emptied
+	return log(d).Failed(ctx, d.Owner(w.Merchant), w.Endpoint, now.Add(-w.Since), lost, 100_000)
 }
 
 type failed struct {
@@ -74,8 +66,7 @@ func (c *failed) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err != nil {
 		return err
 	}
-	rows, text := Deliveries(all)
-	return d.Show(rows, text)
+	return d.Show(Deliveries(all))
 }
 
 type resend struct{ window }

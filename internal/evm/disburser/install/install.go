@@ -1,5 +1,4 @@
-// Package install has the calls that put the contract of package disburser on a chain, at the same
-// address on every one, and that let it take a wallet's coins.
+// Package install has the calls that put package disburser's contract on a chain, and let it take a wallet's coins.
 package install
 
 import (

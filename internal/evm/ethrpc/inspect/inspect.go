@@ -1,5 +1,4 @@
-// Package inspect reads contracts for commands and for the sandbox: a token's description, code,
-// allowances. No function of a deployed stack links it.
+// Package inspect reads contracts for commands and for the sandbox. No function of a deployed stack links it.
 package inspect
 
 import (
@@ -56,6 +55,15 @@ func abiString(b []byte) (string, bool) {
 // Code returns the code of the contract at an address in the latest block, empty if there is none.
 func Code(ctx context.Context, node *ethrpc.Node, at token.Address) ([]byte, error) {
 	return ask(ctx, node, "eth_getCode", at.String())
+}
+
+// Screens returns nil if a list answers whether an address is on it, as payments ask it.
+func Screens(ctx context.Context, node *ethrpc.Node, list token.Address) error {
+	word, err := read(ctx, node, list, append(token.Selector("isSanctioned(address)"), make([]byte, 32)...))
+	if err == nil && len(word) != 32 {
+		err = fmt.Errorf("no list is there: it answers with %d bytes", len(word))
+	}
+	return err
 }
 
 // Allowance returns how many of owner's coins spender may move, in the latest block.
