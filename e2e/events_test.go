@@ -80,7 +80,7 @@ func TestEventBus(t *testing.T) {
 	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
 	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 11}).want(t, 201).get("tx_hash")
 	var webhook delivery
-	until(t, "the webhook", time.Minute, func() bool {
+	until(t, "the webhook", func() bool {
 		select {
 		case webhook = <-got:
 			return strings.Contains(string(webhook.body), hash) && strings.Contains(string(webhook.body), "payment.confirmed")
@@ -89,7 +89,7 @@ func TestEventBus(t *testing.T) {
 		}
 	})
 	queue := must.Get(queues.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String(localaws.EventQueue)}))(t).QueueUrl
-	until(t, "the event at the queue", time.Minute, func() bool {
+	until(t, "the event at the queue", func() bool {
 		for _, message := range must.Get(queues.ReceiveMessage(t.Context(),
 			&sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10}))(t).Messages {
 			var event struct {
@@ -278,7 +278,7 @@ func TestVerifyAWS(t *testing.T) {
 		out, err = cmd.CombinedOutput()
 		ended <- err
 	}()
-	until(t, "tools/verify-aws", 5*time.Minute, func() bool {
+	until(t, "tools/verify-aws", func() bool {
 		s.invoke(t, "CheckReceipts", sample(t, "check-receipts"))
 		select {
 		case err := <-ended:

@@ -49,7 +49,7 @@ func TestAPaymentsLog(t *testing.T) {
 		verified(t, got, secret, "payment.confirmed")
 	}
 	total, told := payments*accessLines, 0
-	until(t, "the last line", time.Minute, func() bool { // a log is written when its invocation ends
+	until(t, "the last line", func() bool { // a log is written when its invocation ends
 		told = 0
 		for _, name := range functions[:2] {
 			told += strings.Count(strings.Join(s.logged(t, name)[before[name]:], "\n"), m.owner)

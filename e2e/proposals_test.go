@@ -87,7 +87,6 @@ func TestProposals(t *testing.T) {
 
 	for key, late := range map[string]bool{"too-late": true, "in-time": false} {
 		path := m.propose(key, map[bool]int{true: 7_000_004, false: 7_000_005}[late], none)
-		began := time.Now()
 		reached, open := s.calls.hold(s.Resources["ReleaseProposalsFunction"], "SET reservations.#id")
 		t.Cleanup(open)
 		ended := make(chan struct{})
@@ -103,8 +102,7 @@ func TestProposals(t *testing.T) {
 			m.refused("POST", path+"/cancel", 0, "", 409, "proposal_released")
 			continue
 		}
-		took := until(t, "taking a release back", 45*time.Second, func() bool { return m.call("POST", path+"/cancel", nil).status == 200 })
-		t.Logf("a cancel took a release back %v after it was proposed, after %v", time.Since(began), took)
+		until(t, "taking a release back", func() bool { return m.call("POST", path+"/cancel", nil).status == 200 })
 		open()
 		<-ended
 		m.is(path, "cancelled")
@@ -117,7 +115,7 @@ func TestProposals(t *testing.T) {
 	transfers := ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{common.Address(s.Chain.Token().Contract)},
 		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.HexToHash(recipient)}}}
 	paid := map[int64][]string{} // from whom, by the amount
-	until(t, "releasing by the schedule", 2*time.Minute, func() bool {
+	until(t, "releasing by the schedule", func() bool {
 		clear(paid)
 		for _, l := range must.Get(node.FilterLogs(t.Context(), transfers))(t) {
 			if amount := new(big.Int).SetBytes(l.Data).Int64(); 7_000_000 < amount && amount < 7_000_010 {
@@ -126,9 +124,8 @@ func TestProposals(t *testing.T) {
 		}
 		return len(paid) == 4
 	})
-	took := time.Since(due)
-	if t.Logf("released %v after the time", took); took < 0 || took > 2*time.Minute {
-		t.Errorf("released %v after the time", took)
+	if took := time.Since(due); took < 0 {
+		t.Errorf("released %v before its time", -took)
 	}
 	for amount, from := range paid {
 		if len(from) != 1 || strings.EqualFold(from[0], made.Address) != (amount == 7_000_003) || amount == 7_000_005 {

@@ -156,7 +156,7 @@ func TestRails(t *testing.T) {
 	}
 	o.ok(nil, "wallet", "resume", "--all", "--yes")
 	s.restart(t, "SendPayment")
-	until(t, "paying after the recovery", time.Minute, func() bool { status, _, _ := m.pay(b.asset, "after"); return status == 201 })
+	until(t, "paying after the recovery", func() bool { status, _, _ := m.pay(b.asset, "after"); return status == 201 })
 }
 
 // oneKey pays on both rails with one API key, and asks for both under one Idempotency-Key.
@@ -174,7 +174,7 @@ func (m merchant) oneKey(a, b *wire) {
 		}
 	}
 	for w, hash := range hashes {
-		until(t, "confirming "+w.asset, time.Minute, func() bool {
+		until(t, "confirming "+w.asset, func() bool {
 			return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 		})
 		paid := 0
@@ -259,7 +259,7 @@ func (m merchant) hanging(a, b *wire) {
 		}
 	}
 	b.hang(false)
-	until(t, "paying again", time.Minute, func() bool { status, _, _ := m.pay(b.asset, "lost-0"); return status == 201 })
+	until(t, "paying again", func() bool { status, _, _ := m.pay(b.asset, "lost-0"); return status == 201 })
 }
 
 // third adds a rail while payments run.
@@ -282,10 +282,10 @@ func (m merchant) third() {
 		}
 	}()
 	must.OK(t, m.s.AddRail(t.Context(), c.of, c.URL))
-	took := until(t, "the third rail to be in force", 30*time.Second, func() bool {
+	until(t, "the third rail to be in force", func() bool {
 		status, _, _ := m.pay(c.asset, "third")
 		return status == 201 && strings.Contains(m.assets(), c.asset+" false true")
 	})
 	close(stop)
-	t.Logf("a third rail was in force %v after it was added; %d payments by the first meanwhile", took, <-stopped)
+	t.Logf("%d payments by the first meanwhile", <-stopped)
 }

@@ -209,7 +209,7 @@ func TestRestorePage(t *testing.T) {
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	m.paid("after-the-loss", 5)
 
-	until(t, "a run of the schedule", 90*time.Second, func() bool { // the metric that SettlementStoppedAlarm misses
+	until(t, "a run of the schedule", func() bool { // the metric that SettlementStoppedAlarm misses
 		return strings.Contains(strings.Join(d.s.logged(t, "CheckReceipts"), "\n"), `"ScheduledRuns":1`)
 	})
 	d.run("aws s3 mb --region us-west-2 s3://" + bucket)

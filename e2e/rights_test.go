@@ -50,7 +50,7 @@ func TestRights(t *testing.T) {
 		slices.SortFunc(list, func(a, b right) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		return list
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for len(unused()) > 0 && time.Now().Before(deadline) {
 		s.invoke(t, "CheckReceipts", sample(t, "check-receipts")) // before the schedule does
 		time.Sleep(200 * time.Millisecond)
@@ -108,7 +108,7 @@ func (s *stack) useEverything(t *testing.T) {
 		201).get("tx_hash")
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
-	until(t, "a cancelled delivery", 10*time.Second, func() bool {
+	until(t, "a cancelled delivery", func() bool {
 		return strings.Contains(m.call("GET", off+"/deliveries?status=cancelled", nil).want(t, 200).text, "payment.confirmed")
 	})
 	careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201)
@@ -122,7 +122,7 @@ func (s *stack) useEverything(t *testing.T) {
 	proposing := m.keyOf(map[string]any{"recipients": "book", "scopes": []string{"payments:propose"}})
 	proposed := proposing.call("POST", "/proposals", map[string]any{"to": recipient, "amount": 8}, "Idempotency-Key", "proposed").want(t, 201)
 	m.call("POST", "/proposals/"+proposed.get("id")+"/approve", nil).want(t, 200)
-	until(t, "a release", time.Minute, func() bool {
+	until(t, "a release", func() bool {
 		s.invoke(t, "ReleaseProposals", sample(t, "release-proposals"))
 		return m.call("GET", "/proposals/"+proposed.get("id"), nil).want(t, 200).get("status") == "released"
 	})
@@ -134,8 +134,7 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("GET", "/transactions?reference=rights", nil).want(t, 200)
 	m.call("GET", "/balance/"+recipient, nil).want(t, 200)
 	m.call("GET", "/wallets", nil).want(t, 200)
-	until(t, "listing the payment", 10*time.Second,
-		func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
+	until(t, "listing the payment", func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
 
 	var deliveries struct{ Data []struct{ ID string } }
 	list := m.call("GET", at+"/deliveries", nil).want(t, 200)
@@ -157,7 +156,7 @@ func (s *stack) useEverything(t *testing.T) {
 	o.ok(nil, "wallet", "funding", "--yes", funding)
 	o.ok(nil, "settings", "set", "--yes", "--reason", "every wallet is low", "RefillToken=1000000000000000000000000,1,0")
 	s.restart(t, "RefillWallets")
-	until(t, "a refill", time.Minute, func() bool {
+	until(t, "a refill", func() bool {
 		s.invoke(t, "RefillWallets", sample(t, "refill-wallets"))
 		return s.usedRights()[right{"RefillWalletsFunction", "dynamodb:UpdateItem", "PaymentsTable"}]
 	})

@@ -240,7 +240,7 @@ func TestSAMLocal(t *testing.T) {
 	}
 	paid, batch := "", ""
 	t.Cleanup(func() { t.Log(paid, batch) })
-	until(t, "confirming", 3*time.Minute, func() bool {
+	until(t, "confirming", func() bool {
 		paid, batch = invoke("SendPayment", "send-payment"),
 			invoke("SendPayments", "send-payments") // again and again, under their idempotency keys
 		if got := invoke("CheckReceipts", "check-receipts"); got != "null" {

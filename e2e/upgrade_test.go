@@ -224,13 +224,13 @@ func (r *trade) await(t *testing.T, s *stack, n int) {
 			t.Errorf("of %d payments %d were taken; the last error is %v, and %q", n, len(r.hashes), r.last, r.wrong)
 		}
 	}()
-	until(t, fmt.Sprintf("%d payments", n), 2*time.Minute, func() bool { return r.count() >= n })
+	until(t, fmt.Sprintf("%d payments", n), func() bool { return r.count() >= n })
 }
 
 // audit waits for the event of every payment and counts the payments on the chain: each is there once, and no other.
 func (r *trade) audit(t *testing.T, s *stack) {
 	t.Helper()
-	until(t, "the last webhook", 3*time.Minute, func() bool {
+	until(t, "the last webhook", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.events) >= len(r.hashes)

@@ -1,6 +1,5 @@
 // Compiles a Solidity source with a given soljson.js, which is the Solidity compiler
-// as one file, and prints the artifact of the contract that the source is named after.
-//
+// as one file, and prints the artifact of the contract that the source is named after:
 //   node contract.mjs path/to/soljson.js path/to/Name.sol > path/to/Name.json
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,7 +1,7 @@
 """A payout service as one writes it in an afternoon: POST /payouts sends an ERC-20 transfer and answers with its hash.
 
-With TABLE=yes it keeps each answer under the request's Idempotency-Key, and gives it again. Requests take turns, so that
-two of one key never run at once and nonces are used in order.
+With TABLE=yes it keeps each answer under the request's Idempotency-Key, and gives it again. Requests take turns: two of
+one key never run at once, and nonces are used in order.
 """
 
 import os

@@ -54,20 +54,12 @@ type sandbox struct {
 	url string
 }
 
-// openPage starts a stack and opens its page; a script runs before the page's own.
-func openPage(t *testing.T, width int64, script string) sandbox {
-	t.Helper()
-	tooltest.Shell(t) // before a stack is built
-	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
-	return openAt(t, api.URL, width, script)
-}
-
 // openAt opens the page that is served at a URL.
-func openAt(t *testing.T, url string, width int64, script string) sandbox {
+func openAt(t *testing.T, url string) sandbox {
 	t.Helper()
 	s := sandbox{browser(t, url), url}
-	s.sized(width, false)
-	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: names + script})
+	s.sized(1280, false)
+	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: names})
 	s.do("opening the page", chromedp.Navigate(url), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
 	return s
 }
@@ -177,7 +169,9 @@ func (s sandbox) inspected(what string) {
 // once. The page is in order for people who cannot see it or who have a phone.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	s := openPage(t, 1280, "")
+	tooltest.Shell(t) // before a stack is built
+	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
+	s := openAt(t, api.URL)
 	buttons := eval[[]string](s, `[...document.querySelectorAll("[data-break]")].map(b => b.dataset.break)`)
 	if len(buttons) < 17 {
 		t.Errorf("there are %d things to break: %v", len(buttons), buttons)
@@ -242,7 +236,7 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
 	early := must.Get(api.Pay(t.Context(), "early", sdk.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}))(t)
 	early = must.Get(api.Wait(t.Context(), early.TxHash))(t)
-	s := openAt(t, api.URL, 1280, "")
+	s := openAt(t, api.URL)
 	took := time.Time(early.UpdatedAt).UnixMilli() - time.Time(early.CreatedAt).UnixMilli()
 	s.await("the early payment's end", `rows()[0]?.innerText.includes("confirmed, paid once") ?? false`)
 	if shown := eval[[]string](s, `[...rows()[0].innerText.matchAll(/\+[\d.]+ s/g)].map(m => m[0])`); len(shown) != 3 ||
@@ -301,16 +295,6 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 		}
 	}
 	s.settled(5)
-}
-
-// TestPageWithoutEvents: a browser without server-sent events says so, and its buttons work.
-func TestPageWithoutEvents(t *testing.T) {
-	t.Parallel()
-	s := openPage(t, 360, "delete window.EventSource")
-	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
-	s.pay("", "1.5", "USDC")
-	s.press("Repeat it 50 times at once")
-	s.await("fifty answers", `[...said().innerText.matchAll(/(\d+) × 201 /g)].reduce((n, m) => n + Number(m[1]), 0) === 50`)
 }
 
 // TestExplorer opens /docs in a browser as a person does: sends a payment by "Try it out" with the key that is filled

@@ -69,9 +69,9 @@ def arguments():
     p.add_argument("--chain-port", type=int, default=8545, help="of the chain (%(default)s)")
     p.add_argument("--block-time", default="1s", help="of the chain (%(default)s)")
     p.add_argument("--env", default="env.json", help="file to write (%(default)s)")
-    p.add_argument("--state", default=".cache/local-services", help="beginning of the names of its own files (%(default)s)")
+    p.add_argument("--state", default=".cache/local-services", help="beginning of its files' names (%(default)s)")
     p.add_argument("--until-eof", action="store_true", help="end when standard input does")
-    p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter of template.yaml, or a setting")
+    p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter or a setting")
     return p.parse_args()
 
 
@@ -241,8 +241,8 @@ def job(a):
     sqs.delete_message(QueueUrl=state["queue"], ReceiptHandle=m["ReceiptHandle"])
     json.dump({"Records": [{"messageId": m["MessageId"], "receiptHandle": m["ReceiptHandle"], "body": m["Body"],
                             "attributes": m.get("Attributes", {}), "messageAttributes": {}, "md5OfBody": m["MD5OfBody"],
-                            "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:WebhookQueue",
-                            "awsRegion": "us-east-1"}]}, sys.stdout, indent=2)
+                            "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:WebhookQueue",
+                            "eventSource": "aws:sqs", "awsRegion": "us-east-1"}]}, sys.stdout, indent=2)
     print()
 
 
