@@ -1,7 +1,6 @@
-// Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts
-// the tests. Packages follow "--". Without -all, tooltest leaves out every test that needs more than
-// Go. With -all, only packages with such tests run, and with -race also most that share memory (list).
-// All yield to the longest.
+// Command verdict runs `go test -json` with its arguments, prints each package as it ends, and counts the tests.
+// Packages follow "--". Without -all, tooltest leaves out every test that needs more than Go. With -all, only packages
+// with such tests run, and with -race also most that share memory (list). All yield to the longest.
 //
 // A skipped test fails the run, since it proves nothing, and so does a run without tests. Two skips are allowed:
 // "operating system: " and a feature that this one lacks, and tooltest's, "needs TOOL: REMEDY".

@@ -298,6 +298,8 @@ func situations() []situation {
 		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
+		{"of two nodes one lacks a payment that ended, one lags", func(w *world) { settled(w); w.second().mined = 0 },
+			script{"Wallets#1": func(w *world) error { w.peer.lag = 17; return nil }}, report{}, nil},
 		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{},
 			nil},
 		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
