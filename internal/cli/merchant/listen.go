@@ -24,15 +24,11 @@ type Listen struct {
 	Listen string `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Address to receive at; port 0 is any."`
 	Key    string `env:"REMIT_API_KEY" help:"Key of the merchant; without it, the command makes a merchant."`
 	To     string `name:"forward" placeholder:"URL" help:"Send genuine webhooks on, and answer as your server does."`
-	Answer int    `default:"204" help:"Status to answer with. Anything but 2xx makes Remit retry."`
 	Body   bool   `help:"Print the whole body of every event."`
 }
 
 // Run verifies and prints webhooks to out until ctx ends. It then deletes the endpoint that it registered.
 func (c *Listen) Run(ctx context.Context, out io.Writer) error {
-	if c.Answer < 200 || c.Answer > 599 {
-		return fmt.Errorf("--answer %d: use a status from 200 to 599", c.Answer)
-	}
 	if c.To != "" && !usable(c.To) {
 		return fmt.Errorf("--forward %s: use a URL such as http://localhost:3000/hook", c.To)
 	}
@@ -40,7 +36,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w; choose another address with --listen", c.Listen, err)
 	}
-	r := &receiver{out: out, to: c.To, answer: c.Answer, whole: c.Body}
+	r := &receiver{out: out, to: c.To, whole: c.Body}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
 	api := connect(c.URL, c.Key)
@@ -99,11 +95,10 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 
 // A receiver prints each webhook, and whether its signature is valid.
 type receiver struct {
-	out    io.Writer
-	answer int               // status for a genuine webhook
-	to     string            // where genuine webhooks go on to, which then answers; "" for nowhere
-	whole  bool              // print bodies
-	took   func(body []byte) // called with each genuine webhook; nil for none
+	out   io.Writer
+	to    string            // where genuine webhooks go on to, which then answers; "" for nowhere
+	whole bool              // print bodies
+	took  func(body []byte) // called with each genuine webhook; nil for none
 
 	secret string // of the endpoint
 
@@ -111,15 +106,13 @@ type receiver struct {
 	seen []string // ids of the last 10,000 deliveries, to find duplicates
 }
 
-const bodyLimit = 1 << 20 // bytes of an event
-
 // ServeHTTP takes one webhook. It answers 401 to an invalid signature.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyLimit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
 	if err == nil {
 		_, err = remit.VerifyWebhook(r.secret, body, req.Header)
 	}
-	genuine, status, note := err == nil, r.answer, ""
+	genuine, status, note := err == nil, http.StatusNoContent, ""
 	if !genuine {
 		status = http.StatusUnauthorized
 	}

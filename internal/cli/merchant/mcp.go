@@ -100,7 +100,7 @@ type payment struct {
 
 // pay pays once for an intent, or returns the intent's payment, or a similar payment.
 func (a *agent) pay(ctx context.Context, in payment) (any, error) {
-	_, unit, err := assetsOf(ctx, a.api, in.Asset)
+	_, unit, err := assetsOf(ctx, a.api, cmp.Or(in.Asset, "default"))
 	order := remit.Order{To: in.To, Asset: &unit.Asset, Reference: in.Reference, DifferentFrom: strings.ToLower(in.DifferentFrom)}
 	if err == nil {
 		order.Amount, err = remit.ParseUnits(in.Amount, unit.Decimals)
@@ -240,7 +240,7 @@ func (a *agent) limits(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, unit, err := assetsOf(ctx, a.api, key.Asset)
+	all, unit, err := assetsOf(ctx, a.api, cmp.Or(key.Asset, "default"))
 	if err != nil {
 		return nil, err
 	}

@@ -31,11 +31,11 @@ func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.Listed
 	return all, one, err
 }
 
-// assetOf returns the asset of that name, or of that symbol if no other has it; "" is the default.
+// assetOf returns the asset of that name, or of that symbol if no other has it, or the default.
 func assetOf(all []remit.ListedAsset, name string) (found remit.ListedAsset, err error) {
 	have, n := []string{}, 0
 	for _, a := range all {
-		if name == "" && a.Default || strings.EqualFold(name, a.Asset) {
+		if name == "default" && a.Default || strings.EqualFold(name, a.Asset) {
 			return a, nil
 		} else if strings.EqualFold(name, a.Token) {
 			found, n = a, n+1

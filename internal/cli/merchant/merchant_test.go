@@ -59,8 +59,8 @@ func TestSmokeEndsAtItsLimit(t *testing.T) {
 		_, _ = io.WriteString(w, `{"tx_hash":"0x07","status":"pending"}`)
 		return true
 	})
-	smoke, began := merchant.Smoke{URL: at.URL, Key: api.Key, To: payee, Amount: "1", Limit: 2 * time.Second}, time.Now()
-	if err := smoke.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "pending after 2s") ||
+	c, began := merchant.Smoke{URL: at.URL, Key: api.Key, To: payee, Amount: "1", Limit: 2 * time.Second}, time.Now()
+	if err := c.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "pending after 2s") ||
 		time.Since(began) > time.Minute {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
@@ -82,7 +82,7 @@ func TestNoKeyToBeHad(t *testing.T) {
 	}))
 	defer closed.Close()
 	for _, err := range []error{(&merchant.Smoke{URL: closed.URL, Limit: time.Minute}).Run(t.Context(), io.Discard),
-		(&merchant.Listen{URL: closed.URL, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard)} {
+		(&merchant.Listen{URL: closed.URL, Listen: "127.0.0.1:0"}).Run(t.Context(), io.Discard)} {
 		if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass it with --key") {
 			t.Error(err)
 		}
@@ -184,7 +184,7 @@ func TestListenShowsForgeries(t *testing.T) {
 			w.WriteHeader(row.status)
 			return true
 		})
-		c := merchant.Listen{URL: gone.URL, Key: row.key, Listen: "127.0.0.1:0", Answer: 204}
+		c := merchant.Listen{URL: gone.URL, Key: row.key, Listen: "127.0.0.1:0"}
 		if err := c.Run(t.Context(), io.Discard); err == nil || !strings.HasSuffix(err.Error(), row.want) {
 			t.Errorf("%d: %v, want %s", row.status, err, row.want)
 		}

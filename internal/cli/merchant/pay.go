@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,11 +22,11 @@ import (
 
 // Pay is `remit pay`.
 type Pay struct {
-	File       string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), reference and asset (its name in GET /assets, or a symbol that no other has)."`
+	File       string        `arg:"" type:"existingfile" help:"CSV: address, amount or amount_units, reference, asset."`
 	URL        string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key        string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays all again."`
 	Name       string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name is another payout."`
-	Asset      string        `help:"What to pay if the file does not say; the default if empty. A run pays one asset."`
+	Asset      string        `default:"default" help:"What to pay if the file does not say. A run pays one asset."`
 	Batch      bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	Propose    bool          `help:"Propose the rows, for another key to approve. Nothing is paid now."`
 	NotBefore  time.Time     `placeholder:"TIME" help:"With --propose: when they are due, as 2026-01-30T09:00:00Z."`
@@ -72,8 +73,9 @@ type payout struct {
 	goesOn  bool       // an earlier run did not see the end of every row
 	open    time.Time  // until then, requests of the run before may still be carried out
 
-	mu      sync.Mutex // of the rows' outcomes, the next step and the terminal
-	written time.Time  // when the results were written last
+	mu      sync.Mutex  // of the rows' outcomes, the next step and the terminal
+	written time.Time   // when the results were written last
+	silent  atomic.Bool // the API has given a row no answer: no more are begun
 }
 
 // Run reads the file, shows the payments, asks for consent, and pays. FILE.results.csv gets the outcome of each row.
@@ -146,7 +148,7 @@ func (p *payout) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, chosen, err := assetsOf(ctx, p.api, p.Asset)
+	all, chosen, err := assetsOf(ctx, p.api, p.Asset) // "" is perhaps of a variable that is not set
 	if err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func (p *payout) each(ctx context.Context, title, status string, do func(context
 	group.SetLimit(16)
 	for _, key := range order {
 		group.Go(func() error {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || p.silent.Load() {
 				return ctx.Err()
 			}
 			rows := groups[key]
@@ -214,6 +216,8 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 		p.lost(r, refused, why(refusal))
 	default:
 		p.lost(r, unknown, Plain(err))
+		open, is := errors.AsType[*remit.OutcomeUnknown](err)
+		p.silent.CompareAndSwap(false, is && open.Last.Status == 0)
 	}
 	return p.write(time.Second)
 }

@@ -54,7 +54,7 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 		r := rows[0]
 		stored, err := retried(ctx, p.Patience, func() ([]remit.Payment, error) {
 			stored, err := p.under(ctx, r.key)
-			if r.doubt = inProgress(err); r.doubt {
+			if inProgress(err) { // the request finds its outcome
 				err = nil
 			}
 			return stored, err

@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
@@ -38,7 +39,6 @@ type payRow struct {
 	block     string    // its number
 	made      time.Time // when its payment was made
 	before    string    // the status in which the payment was found before this run paid anything; "" if there was none
-	doubt     bool      // something is begun under its key
 	problem   string    // why it was refused, failed, waits, or is not known
 	elsewhere string    // where another run or program has paid the same, or may; "" for nowhere known
 }
@@ -95,7 +95,7 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		line, _ := f.FieldPos(0)
 		row := &payRow{line: line, asset: p.coin}
 		if i, there := f.column["asset"]; there {
-			row.asset, err = assetOf(all, strings.TrimSpace(fields[i]))
+			row.asset, err = assetOf(all, cmp.Or(strings.TrimSpace(fields[i]), "default"))
 		}
 		if err == nil {
 			err = f.read(row, fields)
@@ -104,7 +104,7 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		if err == nil && (row.to.IsZero() || row.to.IsPrecompile() || slices.ContainsFunc(all, isToken)) {
 			err = fmt.Errorf("%s %s is the zero address, a precompile or a token; correct it", f.address, row.to)
 		}
-		if err == nil && len(p.rows) == 0 && p.Asset == "" {
+		if err == nil && len(p.rows) == 0 && p.Asset == "default" {
 			p.coin = row.asset
 		}
 		if err == nil && row.asset != p.coin {

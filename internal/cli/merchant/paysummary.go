@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -63,7 +64,7 @@ func (t tally) text(p *payout) string {
 func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	do, done, before, ended := "pay", "paid", "paid or pending", "failed before"
 	if p.Propose {
-		do, done, before, ended = "propose", "proposed", "proposed before", "ended unpaid"
+		do, done, before, ended = "propose", "proposed", "proposed before", "failed or ended"
 	}
 	warnings, err := p.compare(ctx)
 	if err != nil {
@@ -71,7 +72,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	}
 	fresh := p.of(func(r *payRow) bool { return r.status == "" })
 	paid := p.of(func(r *payRow) bool { return r.status != "" && r.status != "failed" && !over(r.status) })
-	elsewhere := p.of(func(r *payRow) bool { return r.elsewhere != "" })
+	places := map[string]bool{}
+	elsewhere := p.of(func(r *payRow) bool { places[r.elsewhere] = true; return r.elsewhere != "" })
 	fmt.Fprintf(out, "%s: %s of %s on %s\n", p.File, counted(len(p.rows), "row"), p.coin.Token, p.coin.Network)
 	if paid.rows > 0 {
 		fmt.Fprintf(out, "  %-16s%s; not %s again\n", before, paid.text(p), done)
@@ -84,7 +86,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  no longer there %s that this run paid, removed or changed since\n", counted(n, "row"))
+		fmt.Fprintf(out, "  no longer there %s that this run paid (files without --run are one run)\n", counted(n, "row"))
 	}
 	if fresh.rows == 0 {
 		fmt.Fprintf(out, "  %-16snothing\n", "to "+do)
@@ -96,12 +98,9 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	}
 	largest := fresh.largest.Tokens(p.coin.Decimals)
 	fmt.Fprintf(out, "  %-16s%s in all, %s at most in one%s, at %s\n", "to "+do, fresh.text(p), largest, how, p.URL)
-	if doubt := p.of(func(r *payRow) bool { return r.status == "" && r.doubt }); doubt.rows > 0 {
-		fmt.Fprintf(out, "  unknown         %s of these: a request was not answered\n", counted(doubt.rows, "row"))
-	}
-	if i := slices.IndexFunc(p.rows, func(r *payRow) bool { return r.elsewhere != "" }); i >= 0 {
-		fmt.Fprintf(out, "  paid elsewhere  %s: paid, pending or unknown by another run or program; line %d: %s\n",
-			elsewhere.text(p), p.rows[i].line, p.rows[i].elsewhere)
+	if delete(places, ""); elsewhere.rows > 0 {
+		fmt.Fprintf(out, "  paid elsewhere  %s: paid, pending or unknown by another run or program; %s\n",
+			elsewhere.text(p), strings.Join(slices.Sorted(maps.Keys(places)), ", "))
 	}
 	repeats := p.repeats()
 	for _, line := range append(repeats, warnings...) {
@@ -180,12 +179,12 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 		}
 	}
 	elsewhere := map[[3]string]string{} // places of payments by their content
-	note := func(made remit.Payment, place string) {
-		batch := 0
-		_, _ = fmt.Sscanf(made.Reference, batchReference, &batch) // of this run, perhaps of another process
-		other := !p.match(made) && made.IdempotencyKey != p.batchKey(batch) && strings.EqualFold(made.Asset, p.coin.Asset) &&
-			(made.Failure == nil || !slices.Contains(paidNobody, string(made.Failure.Code)))
-		for _, e := range append(made.Payments, remit.BatchEntry{To: made.To, Amount: made.Amount, Reference: made.Reference}) {
+	note := func(m remit.Payment, place string) {
+		n := 0
+		_, _ = fmt.Sscanf(m.Reference, batchReference, &n) // of this run, perhaps of another process
+		other := !p.match(m) && m.IdempotencyKey != p.batchKey(n) && strings.EqualFold(m.Asset, p.coin.Asset) &&
+			(m.Failure == nil || !slices.Contains(paidNobody, string(m.Failure.Code)))
+		for _, e := range append(m.Payments, remit.BatchEntry{To: m.To, Amount: m.Amount, Reference: m.Reference}) {
 			if learn(e.To, "paid or proposed before"); other {
 				elsewhere[[3]string{e.To, e.Amount.String(), noFormula(e.Reference)}] = place
 			}
@@ -194,10 +193,10 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	q := url.Values{"limit": {"100"}}
 	err = errors.Join(
 		newest(ctx, p, p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "in your address book") }),
-		newest(ctx, p, p.api.List(ctx, q), func(made remit.Payment) { note(made, made.CreatedAt.Format("on "+time.DateOnly)) }),
+		newest(ctx, p, p.api.List(ctx, q), func(m remit.Payment) { note(m, m.CreatedAt.Format("on "+time.DateOnly)) }),
 		newest(ctx, p, p.api.Proposals(ctx, q), func(held remit.Proposal) {
 			if !over(string(held.Status)) && held.Status != "released" { // that is a payment
-				note(asPayment(held), held.ID)
+				note(asPayment(held), held.CreatedAt.Format("proposed on "+time.DateOnly))
 			}
 		}))
 	files, _ := filepath.Glob(p.File + ".*.results.csv") // none if the name is a pattern

@@ -38,14 +38,17 @@ func (p *payout) propose(ctx context.Context) error {
 		case is && refusal.Code == "idempotency_key_reused":
 			return fmt.Errorf("line %d: this run has other rows or no batches; go on as it was begun", rows[0].line)
 		case err != nil:
-			return fmt.Errorf("stopped at line %d: %w; end that and repeat: none is proposed twice", rows[0].line, err)
-		case over(string(made.Status)):
+			return fmt.Errorf("line %d: %w; correct that and repeat: none is proposed twice", rows[0].line, err)
+		}
+		now, r := asPayment(made), rows[0]
+		if p.noted(r, now); now.Status == "failed" || over(r.status) {
 			ended += len(rows)
 		}
-		fmt.Fprintf(p.out, "line %d, %s: %s is %s\n", rows[0].line, counted(len(rows), "row"), made.ID, made.Status)
+		text := fmt.Sprintf("line %d, %s: %s is %s %s", r.line, counted(len(rows), "row"), made.ID, r.status, r.problem)
+		fmt.Fprintln(p.out, strings.TrimSpace(text))
 	}
 	if ended > 0 {
-		return fmt.Errorf("%s refused, cancelled or expired; correct them, or put them into a file of their own with "+
+		return fmt.Errorf("%s refused, failed or ended; correct them, or put them into a file of their own with "+
 			"another --run", counted(ended, "row"))
 	}
 	fmt.Fprintln(p.out, "Each is paid at its time, once another key with the scope payments:approve has approved it:\n"+
@@ -104,13 +107,16 @@ func (p *payout) proposedBefore(ctx context.Context) error {
 	return nil
 }
 
-// asPayment is a proposal as the payment that it makes, with the proposal's status.
+// asPayment is a proposal as the payment that it makes, with that one's status, or the proposal's before its release.
 func asPayment(held remit.Proposal) remit.Payment {
 	r := held.Request
 	made := remit.Payment{IdempotencyKey: held.IdempotencyKey, Status: remit.PaymentStatus(held.Status), Asset: r.Asset,
 		CreatedAt: held.CreatedAt, To: r.To, Amount: r.Amount, Reference: r.Reference}
 	for _, e := range r.Payments {
 		made.Payments = append(made.Payments, remit.BatchEntry{To: e.To, Amount: e.Amount, Reference: e.Reference})
+	}
+	if held.Payment != nil {
+		made.Status, made.Failure = held.Payment.Status, held.Payment.Failure
 	}
 	return made
 }

@@ -56,7 +56,7 @@ func TestProposeAFile(t *testing.T) {
 		}
 		return all
 	}
-	a, b, c := payee+",1,a\n", payee+",1,b\n", payee+",1,c\n"
+	a, b, c := "0x7e57000000000000000000000000000000000001,1,a\n", payee+",1,b\n", payee+",1,c\n"
 	const header = "address,amount,reference\n"
 	try := func(rows, flags string, status int, says string) string {
 		t.Helper()
@@ -102,8 +102,8 @@ func TestProposeAFile(t *testing.T) {
 	for _, p := range open() {
 		if p.Request.Reference == "a" {
 			must.Get(second.Approve(t.Context(), p.ID))(t)
-			for released := false; !released; time.Sleep(100 * time.Millisecond) {
-				released = must.Get(api.GetProposal(t.Context(), p.ID))(t).Status == "released"
+			for ; p.Payment == nil || p.Payment.Status != "failed"; time.Sleep(100 * time.Millisecond) {
+				p = must.Get(api.GetProposal(t.Context(), p.ID))(t)
 			}
 			continue
 		}
@@ -115,8 +115,8 @@ func TestProposeAFile(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
-	try(a+b, "r --propose", 1, `(?s)ended unpaid    1 row, not proposed again: use another reference.*`+
-		`to propose +nothing\nline 2, 1 row: prp_\w+ is released\nline 3, 1 row: prp_\w+ is cancelled\n1 row refused, cancelled`)
+	try(a+b, "r --propose", 1, `(?s)failed or ended 2 rows, not proposed again: use another reference.*`+
+		`to propose +nothing\nline 2, 1 row: prp_\w+ is failed execution_reverted.*\nline 3, 1 row: prp_\w+ is cancelled\n2 rows refused, failed or ended`)
 	for _, rows := range []string{b, strings.Replace(b, ",b", ",bb", 1)} { // and one that was changed since
 		try(a+rows, "r", 1, `paid: this run is proposed \(prp_\w+ is released\); add --propose`)
 	}
@@ -137,7 +137,7 @@ func TestProposeAFile(t *testing.T) {
 		t.Error("its rows were proposed one by one")
 	}
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
-	try(a+b, "batch --propose --batch", 1, `(?s)ended unpaid    2 rows.* is cancelled\n2 rows refused, cancelled or expired`)
+	try(a+b, "batch --propose --batch", 1, `(?s)failed or ended 2 rows.* is cancelled\n2 rows refused, failed or ended`)
 	try(a+b, "batch --batch", 1, `paid: this run is proposed \(prp_\w+ is cancelled\)`)
 	try(a, "alone --again", 2, "")
 	try(a+b, "alone --propose", 1, "paid without --propose; give the proposals")

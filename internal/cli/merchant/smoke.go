@@ -116,7 +116,7 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 		return at, err
 	}
 	s.arrived = make(chan []byte, 64)
-	r := &receiver{out: io.Discard, answer: 204, secret: s.webhook.Secret, took: func(b []byte) { s.arrived <- b }}
+	r := &receiver{out: io.Discard, secret: s.webhook.Secret, took: func(b []byte) { s.arrived <- b }}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(listener) }()
