@@ -79,7 +79,7 @@ func run(args []string) error {
 // at length the work of shorter tests of their packages.
 var once = []string{"TestABusThatIsDown", "TestCostOfSettling", "TestEveryFault", "TestGuides", "TestMoveUnknown",
 	"TestPagesFitIntoAnAnswer", "TestPayBatches", "TestPayBatchesAfterAFailure", "TestPayKilledAtRandom",
-	"TestReadsTransfersFromAnyNode", "TestReplay", "TestSeeds", "TestSignsAsGoEthereumDoes"}
+	"TestPaymentsGoFirst", "TestReadsTransfersFromAnyNode", "TestReplay", "TestSeeds", "TestSignsAsGoEthereumDoes"}
 
 // unraced has tools and wrappers of AWS, which share little. The race detector makes the tests of a database ten times
 // slower.

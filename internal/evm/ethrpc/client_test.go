@@ -242,7 +242,8 @@ func handle(t *testing.T, f http.HandlerFunc) string {
 
 func open(t fataler, url string) *ethrpc.Node {
 	t.Helper()
-	return must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID}))(t)
+	noWait := func(context.Context, time.Duration) error { return nil }
+	return must.Get(ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Wait: noWait}))(t)
 }
 
 func hash(t *testing.T, s string) chain.Hash {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,8 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/local/localtest"
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
+
+const payee = "0x2222222222222222222222222222222222222222"
 
 // raw sends bytes on a connection of their own and reads one answer.
 func raw(t *testing.T, api *remit.Client, request string) (answer *http.Response, body string) {
@@ -67,6 +70,7 @@ func TestAccessLogShowsPathsEscaped(t *testing.T) {
 // TestAPIOfThisMachineOnly: a page of the web that resolves its name to loopback cannot
 // use the API. A stack that listens elsewhere has whatever name its network gives it.
 func TestAPIOfThisMachineOnly(t *testing.T) {
+	t.Parallel()
 	api, _ := localtest.Stack(t, "--no-page", "--host=host.docker.internal")
 	_, port, _ := strings.Cut(strings.TrimPrefix(api.URL, "http://"), ":")
 	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: " +
@@ -90,6 +94,7 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 // TestRealMoneyIsClosed: with keys of its own a stack makes no API keys for strangers
 // unless it is told to, and on a main network it does not start without limits.
 func TestRealMoneyIsClosed(t *testing.T) {
+	t.Parallel()
 	flagsFor := func(chainID uint64) []string {
 		on := must.Get(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond,
 			Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)}))(t)
@@ -158,6 +163,7 @@ func TestFlagsThatContradict(t *testing.T) {
 
 // TestTakenPorts: the errors name the address and the flag, also of a database that does not run.
 func TestTakenPorts(t *testing.T) {
+	t.Parallel()
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
 	tabletest.Run(t, map[string]string{"taken": taken.Addr().String()}, func(t *testing.T, c tabletest.Case) {
@@ -170,6 +176,7 @@ func TestTakenPorts(t *testing.T) {
 // TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is answered 404 without a code, or 405 where
 // its path has another method. Every answer has a Date, by which clients give up (Remit-Not-After).
 func TestServesEveryRoute(t *testing.T) {
+	t.Parallel()
 	api, _ := localtest.Stack(t)
 	for _, route := range httpapi.Routes {
 		answer, err := api.Call(t.Context(), route.Method, route.Path, "")
@@ -267,6 +274,7 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 // TestGasInTheToken: on the chain whose gas is the token, a payment is final as soon as it is mined, and a wallet pays
 // amounts and fees from one balance.
 func TestGasInTheToken(t *testing.T) {
+	t.Parallel()
 	api, _ := localtest.Stack(t, "--chain=arc", "--wallets=1")
 	const to = "0xA100000000000000000000000000000000000000"
 	p := must.Get(api.Pay(t.Context(), "one", remit.Order{To: to, Amount: "5"}))(t)
@@ -282,5 +290,47 @@ func TestGasInTheToken(t *testing.T) {
 	}
 	if facts := must.Get(api.Call(t.Context(), "GET", "/page/facts", ""))(t); !strings.Contains(string(facts.Body), `"gas":"USDC"`) {
 		t.Errorf("the page is of %s", facts.Body)
+	}
+}
+
+// TestThePageIsForThisMachineOnly: a page of the web cannot press the buttons or read what the page shows, by its own
+// name for loopback or from its own origin. A client without server-sent events gets the page like any other.
+func TestThePageIsForThisMachineOnly(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	own := strings.TrimPrefix(api.URL, "http://")
+	_, port, _ := strings.Cut(own, ":")
+	words := map[string]string{"own": own, "port": port, "json": "Content-Type: application/json\r\n",
+		"payment": `{"do":"pay","to":"0x2222222222222222222222222222222222222222","amount":"1","key":"k"}`}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		line, host, header, text := c.In[0], c.In[1], c.In[2], c.In[3]
+		answer, body := raw(t, api, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", line,
+			host, len(text), header, text))
+		policy := answer.Header.Get("Content-Security-Policy")
+		if fmt.Sprint(answer.StatusCode) != c.Want || answer.Header.Get("Access-Control-Allow-Origin") != "" ||
+			!strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") ||
+			answer.StatusCode != 200 && !strings.Contains(body, `"code":"page_refused"`) {
+			t.Errorf("answered %s %v %s", answer.Status, answer.Header, body)
+		}
+	})
+}
+
+// TestRailsOfKeptTables: the first rail is the default for ever, and no rail of the tables is left out.
+func TestRailsOfKeptTables(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := "--dynamodb=" + dynamotest.Start(t)
+	for _, flags := range [][]string{{"--rail=eurc,usdc", "--fresh"}, {"--rail=usdc,eurc"}} {
+		t.Run(flags[0], func(t *testing.T) {
+			api, _ := localtest.Stack(t, append(flags, dynamodb)...)
+			var facts devnet.Facts
+			must.OK(t, json.Unmarshal(must.Get(api.Call(t.Context(), "GET", "/sandbox", ""))(t).Body, &facts))
+			if facts.Token.Symbol != "EURC" || facts.Assets[1].Token.Symbol != "USDC" ||
+				facts.Assets[1].ChainID == facts.ChainID || facts.Assets[1].RPCURL == facts.RPCURL {
+				t.Errorf("the assets are %+v", facts.Assets)
+			}
+		})
+	}
+	err := start(t, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--rail=usdc", dynamodb)
+	if err == nil || !strings.Contains(err.Error(), "start it as well") {
+		t.Errorf("without the tables' first rail: %v", err)
 	}
 }
