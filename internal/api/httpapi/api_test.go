@@ -316,7 +316,6 @@ var words = map[string]string{
 	"alice":               alice,
 	"alice in lower case": strings.ToLower(alice),
 	"payment":             goodBody,
-	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
 	"proposed": `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}` +
 		`,"not_before":"2026-01-09T09:00:00Z"}`,
 	"proposal": proposal.ID(payment.KeyID("mer_0123456789ABCDEF", "test", "order-2041")),
@@ -333,13 +332,10 @@ var words = map[string]string{
 	"20 pairs":          pairs(20),
 	"21 pairs":          pairs(21),
 	"batch":             `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
-	"example batch": `{"payments":[{"wallet_address":"` + alice +
-		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
-		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
-	"usdc":         "eip155:84532/erc20:0xC000000000000000000000000000000000000000", // the default
-	"eurc":         "eip155:137/erc20:0xEC00000000000000000000000000000000000000",
-	"dai":          "eip155:84532/erc20:0xDA00000000000000000000000000000000000000", // closed
-	"100 payments": strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
+	"usdc":              "eip155:84532/erc20:0xC000000000000000000000000000000000000000", // the default
+	"eurc":              "eip155:137/erc20:0xEC00000000000000000000000000000000000000",
+	"dai":               "eip155:84532/erc20:0xDA00000000000000000000000000000000000000", // closed
+	"100 payments":      strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
 }
 
 func pairs(n int) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -22,8 +23,11 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
+	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/payment"
+	"github.com/remit-payouts/remit/internal/payments/proposal"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
@@ -90,10 +94,17 @@ func (a *api) hooked(n int) *api {
 	return a
 }
 
-// TestExamples makes every example of openapi.yaml come about: they are the golden bodies.
+// TestExamples makes every example of openapi.yaml come about: they are the golden bodies. Those of requests are sent:
+// {{sendPayment pending}}.
 func TestExamples(t *testing.T) {
-	examples := readExamples(t)
+	examples, words := readExamples(t), maps.Clone(words)
 	delete(examples, "responses.MalformedRequest request_malformed") // only API Gateway answers it
+	table := must.Get(os.ReadFile("testdata/TestExamples.txt"))(t)
+	for name, e := range examples {
+		if words[name] = string(must.Get(json.Marshal(e.body))(t)); bytes.Contains(table, []byte(" {{"+name+"}} ")) {
+			delete(examples, name)
+		}
+	}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		want, ok := examples[c.Name]
 		if !ok {
@@ -114,12 +125,13 @@ func TestExamples(t *testing.T) {
 }
 
 type example struct {
-	status string // empty for a shared response
+	status string // empty for a request and a shared response
 	body   any
 	line   string
 }
 
-// readExamples returns every example of a response in openapi.yaml by operation, status and name.
+// readExamples returns the examples of openapi.yaml: of a response by operation, status and name, of a request without
+// the status.
 func readExamples(t *testing.T) map[string]example {
 	doc := describe(t)
 	examples := map[string]example{}
@@ -135,6 +147,7 @@ func readExamples(t *testing.T) map[string]example {
 	}
 	for _, op := range operations(doc) {
 		at := "/paths/" + strings.ReplaceAll(fmt.Sprint(op["path"]), "/", "~1") + "/" + strings.ToLower(fmt.Sprint(op["method"]))
+		add(fmt.Sprint(op["operationId"]), "", op["requestBody"], at+"/requestBody")
 		for status, response := range object(op["responses"]) {
 			add(fmt.Sprint(op["operationId"], " ", status), status, response, at+"/responses/"+status)
 		}
@@ -261,12 +274,6 @@ func TestAttachments(t *testing.T) {
 	answers(t, newAPI, `POST /send-payment {"to":"`+alice+`","amount":1,%s}`)
 }
 
-// TestEverythingWrongIsToldAtOnce: one answer names every bad field.
-func TestEverythingWrongIsToldAtOnce(t *testing.T) {
-	got := newAPI(t).post("/send-payment", `{"wallet_address":1,"to":"x","amount":true,"reference":"","metadata":[]}`)
-	got.want(t, 422, `["body","wallet_address"]`, `["body","to"]`, `["body","amount"]`, `["body","reference"]`, `["body","metadata"]`)
-}
-
 // TestBatches: many payments, all or none.
 func TestBatches(t *testing.T) { answers(t, newAPI, "POST /send-payments %s") }
 
@@ -340,10 +347,7 @@ func TestWebhookLife(t *testing.T) {
 	})
 }
 
-// TestWebhookLimit: the eleventh is refused; a deleted one makes room.
-func TestWebhookLimit(t *testing.T) { answers(t, newAPI, "%s") }
-
-// TestWebhookRefusals: the merchant's answer for each error of package webhook.
+// TestWebhookRefusals: the merchant's answer for each error of package webhook, such as its limit.
 func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 
 // A knowing store has every endpoint, and answers nothing else.
@@ -380,6 +384,51 @@ func TestWhatIsNoIDReadsNothing(t *testing.T) {
 			if want := `"code":"` + part[3] + `_not_found"`; w.Code != 404 || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s with %.30s: %d %s", path, id, w.Code, w.Body)
 			}
+		}
+	}
+}
+
+// begun begins the release of the proposal of order-2041, and returns it.
+func (a *api) begun() proposal.Proposal {
+	a.Helper()
+	p := must.Get(a.payments.Proposal(a.Context(), payment.KeyID(a.merchant, "test", "order-2041")))(a)
+	offer := payment.New(p.Payment.ID, p.Request(), asset, "base-sepolia", a.now)
+	to := p.Begin(offer.AssignedTo(ownWallet, chain.Tx{ChainID: 84532, To: asset.Contract, Data: offer.Call(ownWallet, true).Data}))
+	must.OK(a, a.payments.Amend(a.Context(), p, to, store.Guard{}))
+	return to
+}
+
+func (a *api) released() { must.Get(a.payments.commit(a.Context(), a.begun().Payment))(a) }
+
+// TestProposals holds the routes of proposals to the contract.
+func TestProposals(t *testing.T) {
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		a := newAPI(t)
+		must.OK(t, a.payments.Register(t.Context(), wallet.Registration{State: wallet.Active, Token: asset.Contract,
+			ID: wallet.ID{ChainID: 84532, Address: ownWallet}}))
+		a.play(c.In...).outcome(t, c.Want)
+	})
+}
+
+// TestExplain: a refusal of a release is a 400 of a payment, or approval_required; anything else holds only for now.
+func TestExplain(t *testing.T) {
+	for want, err := range map[string]error{
+		"insufficient_funds": dispatch.ErrInsufficient, "daily_limit_exceeded": store.ErrDailyLimit,
+		"approval_required":     dispatch.ErrApprovalRequired,
+		"recipient_not_allowed": &chain.EntryError{Index: 2, Err: dispatch.ErrOwnWallet},
+		"batches_not_enabled":   &dispatch.TooManyError{Fit: 7},
+		"similar_payment":       &dispatch.SimilarError{},
+	} {
+		if got := httpapi.Explain(err); got.Code != want || got.Message == "" ||
+			(got.Index != nil) != (want == "recipient_not_allowed") ||
+			strings.Contains(got.Message, "Cancel this proposal; for a second") != (want == "similar_payment") {
+			t.Errorf("%v is %+v", err, got)
+		}
+	}
+	for _, err := range []error{dispatch.ErrUnavailable, dispatch.ErrTooMany, dispatch.ErrSimilarPending, dispatch.ErrExpired, errBroken,
+		errors.Join(dispatch.ErrInProgress, dispatch.ErrInsufficient), dispatch.ErrDuplicate} {
+		if got := httpapi.Explain(err); got.Code != "" {
+			t.Errorf("%v is %+v", err, got)
 		}
 	}
 }

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
 	"github.com/remit-payouts/remit/internal/payments/store"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
@@ -106,6 +111,33 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	}
 	for op := range described {
 		t.Errorf("openapi.yaml describes %s, which is no route", op)
+	}
+}
+
+// TestRequestsAreDescribed: an endpoint reads every property that openapi.yaml gives its request, and no other field.
+func TestRequestsAreDescribed(t *testing.T) {
+	doc, described := describe(t), map[string]bool{}
+	for _, op := range operations(doc) {
+		ref, _ := dig(op, "requestBody", "content", "application/json", "schema", "$ref").(string)
+		properties := dig(doc, "components", "schemas", path.Base(ref), "properties")
+		for form, fields := range map[string]any{`{%q:[[1]]}`: properties,
+			`{"payments":[{%q:[[1]]}]}`: dig(properties, "payments", "items", "properties")} {
+			for field := range object(fields) {
+				described[field] = true
+				body := fmt.Sprintf(form, field)
+				got := newAPI(t).post(concrete(fmt.Sprint(op["path"])), body, "Idempotency-Key: k")
+				if got.status != 422 || !strings.Contains(got.body, fmt.Sprintf(",%q", field)) {
+					t.Errorf("%s answers %s as if it did not read %s: %d %s", op["operationId"], body, field, got.status, got.body)
+				}
+			}
+		}
+	}
+	for _, file := range must.Get(filepath.Glob("*.go"))(t) {
+		for _, m := range regexp.MustCompile(`\bf\.\w+\("(\w+)"`).FindAllSubmatch(must.Get(os.ReadFile(file))(t), -1) {
+			if file != "query.go" && !described[string(m[1])] { // a query has parameters instead
+				t.Errorf("%s reads the field %s, which no request in openapi.yaml has", file, m[1])
+			}
+		}
 	}
 }
 
