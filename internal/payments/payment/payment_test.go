@@ -211,7 +211,8 @@ func TestEveryField(t *testing.T) {
 		names := slices.Contains([]string{"Merchant", "Mode", "IdempotencyKey"}, field.Name)
 		means := !names && !slices.Contains([]string{"Key", "NotAfter", "DifferentFrom"}, field.Name)
 		if got := without(batch) != batch.Fingerprint() || without(single) != single.Fingerprint(); got != means {
-			t.Errorf("%s is in the fingerprint: %t, want %t", field.Name, got, means)
+			t.Errorf("%s is in the fingerprint: %t, want %t. Add it to Request.Fingerprint, so that one "+
+				"key cannot stand for two payments; if it changes no payment, name it in this test", field.Name, got, means)
 		}
 		if regexp.MustCompile(`\b`+field.Name+` \d`).MatchString(kept) != names {
 			t.Errorf("%s has its words after the redaction: %t, want %t", field.Name, !names, names)
