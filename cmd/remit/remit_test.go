@@ -150,7 +150,7 @@ func TestPayInterrupted(t *testing.T) {
 		t.Errorf("%v: %s", err, &stderr)
 	}
 	written := must.Get(os.ReadFile(list + ".results.csv"))(t)
-	if gos := regexp.MustCompile(`.*(context|signal|Post ).*`).Find(written); gos != nil || bytes.Count(written, []byte("\n")) != 3001 {
+	if gos := regexp.MustCompile(`.*(context|signal|Post |broke).*`).Find(written); gos != nil || bytes.Count(written, []byte("\n")) != 3001 {
 		t.Errorf("%d lines of results, one of them %q", bytes.Count(written, []byte("\n")), gos)
 	}
 }

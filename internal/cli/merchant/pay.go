@@ -307,7 +307,9 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
 		value, err := do()
 		open, again := errors.AsType[*remit.OutcomeUnknown](err)
-		if !again {
+		if again && ctx.Err() != nil {
+			return value, errors.New("interrupted before its answer; run it again")
+		} else if !again {
 			return value, err
 		}
 		wanted := wait
@@ -317,9 +319,7 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 		if time.Now().Add(wanted).After(end) {
 			return value, err
 		}
-		if ended := pause(ctx, wanted); ended != nil {
-			return value, errors.Join(err, ended)
-		}
+		_ = pause(ctx, wanted) // if it is interrupted, the next attempt ends at once
 	}
 }
 

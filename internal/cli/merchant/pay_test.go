@@ -92,7 +92,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	for _, says := range []string{`line 4 repeats line 3`, `paid or pending 1 row,`,
-		`no longer there 1 row that this run paid`, `the file has 2 repeats; add --duplicates[^\n]*$`} {
+		`not in the file 1 row that this run paid`, `the file has 2 repeats; add --duplicates[^\n]*$`} {
 		pays(t, api, file, "--yes --wait", 1, says)
 	}
 	pays(t, api, file, "--yes --wait --duplicates", 0, "")
@@ -170,7 +170,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	ends(1, `(?s)line 2 repeats a row that this run has as "00123": 1 USDC .*nothing was paid`, "")
 	ends(0, `confirmed: 3 rows.*; made now: 1 row, 1 USDC; before: 2 rows, 2 USDC, since `+day, "--duplicates")
-	ends(3, `no longer there 1 row that this run paid`, "")
+	ends(3, `not in the file 1 row that this run paid`, "")
 	ends(0, `confirmed: 3 rows`, "--again --run July/1")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("123", "salary Ada", "José"), "1,sal", "1.5,sal", 1)), 0o600))
 	ends(1, `(?s)line 3 repeats a row that this run has with another amount: 1\.5 USDC .*nothing was paid`, "")
@@ -188,7 +188,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	killed = regexp.MustCompile(`\n3,,\w+`).ReplaceAllString(killed, "\n3,,")
 	must.OK(t, os.WriteFile(file+".results.csv", []byte(killed), 0o600))
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "else", "José")), 0o600))
-	ends(1, `no longer there 2 rows`, "")
+	ends(1, `not in the file 2 rows`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("=1")), 0o600))
 	ends(0, `confirmed: 1 row`, "--run=formula")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("=1"), ",1,", ",1.5,", 1)), 0o600))

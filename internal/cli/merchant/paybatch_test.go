@@ -103,7 +103,7 @@ func TestPayBatches(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(salaries(edited...)), 0o600))
 	all = append(all, upTo(250, 257)...)
 	out := pays(t, api, file, "--batch --yes", 2, `paid or pending +243 rows`)
-	if !matches(`(?s)no longer there 7 rows .*to pay +7 rows, .* in 1 batch`, out) {
+	if !matches(`(?s)not in the file 7 rows .*to pay +7 rows, .* in 1 batch`, out) {
 		t.Errorf("edited:\n%s", out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))
@@ -120,7 +120,7 @@ func TestPayBatches(t *testing.T) {
 		}
 	}
 	out = pays(t, api, elsewhere, "--batch --dry-run --run June", 0, `to pay +251 rows`)
-	if strings.Contains(out, "no longer there") {
+	if strings.Contains(out, "not in the file") {
 		t.Error(out)
 	}
 	paidOnce(t, api, append(all, 300, 7, 7, 400, 400))

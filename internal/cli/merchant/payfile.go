@@ -87,7 +87,7 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 			continue
 		}
 		if broken, ok := errors.AsType[*csv.ParseError](err); ok {
-			bad = append(bad, fmt.Sprintf("line %d: %v", broken.StartLine, broken.Err))
+			bad = append(bad, fmt.Sprintf("line %d: not %d fields, or a broken quote", broken.StartLine, f.FieldsPerRecord))
 			continue
 		} else if err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func payFileOf(file []byte) (*payFile, error) {
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty; begin it with the names of its columns: address,amount")
 	} else if err != nil {
-		return nil, fmt.Errorf("the header cannot be read (%w); name the columns in line 1: address,amount", err)
+		return nil, errors.New("the header has a broken quote; name the columns in line 1: address,amount")
 	}
 	for i, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))

@@ -86,7 +86,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  no longer there %s that this run paid (files without --run are one run)\n", counted(n, "row"))
+		fmt.Fprintf(out, "  not in the file %s that this run paid (files without --run are one run)\n", counted(n, "row"))
 	}
 	if fresh.rows == 0 {
 		fmt.Fprintf(out, "  %-16snothing\n", "to "+do)
