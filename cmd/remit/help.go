@@ -54,7 +54,6 @@ func complete(w io.Writer, node *kong.Node, line string) {
 	}
 }
 
-// below returns the command that the words name, skipping words that name none.
 func below(node *kong.Node, words []string) *kong.Node {
 	for _, word := range words {
 		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {

@@ -45,10 +45,7 @@ func Delete(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	})
 	for _, name := range t.names() {
 		_, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
-		if _, absent := errors.AsType[*types.ResourceNotFoundException](err); absent {
-			continue
-		}
-		if err == nil {
+		if _, absent := errors.AsType[*types.ResourceNotFoundException](err); absent || err == nil {
 			err = gone.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute)
 		}
 		if err != nil {

@@ -179,16 +179,11 @@ func send(ctx context.Context, url string, args []string) (ended response, err e
 	c := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
-	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://stack/", bytes.NewReader(body))
-	if err != nil {
-		return ended, err
-	}
+	asked, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://stack/", bytes.NewReader(body)) // a good URL
 	answer, err := c.Do(asked)
 	if err != nil {
-		if ctx.Err() != nil {
-			return ended, ctx.Err()
-		}
-		return ended, fmt.Errorf("no remit local of yours answers at %s; start one, or name another --stack", url)
+		return ended, cmp.Or(ctx.Err(),
+			fmt.Errorf("no remit local of yours answers at %s; start one, or name another --stack", url))
 	}
 	defer func() { _ = answer.Body.Close() }()
 	return ended, json.NewDecoder(answer.Body).Decode(&ended)

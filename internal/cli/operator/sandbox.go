@@ -14,7 +14,6 @@ type absent struct {
 	Args []string `arg:"" optional:""`
 }
 
-// Run returns an error with the next step.
 func (absent) Run() error {
 	return errors.New("a stack of make run has no doctor and no preflight: practise on make stage (docs/operate.md), " +
 		"or, for a stack on AWS, run go build -o .cache/bin/remit ./cmd/remit, and .cache/bin/remit")

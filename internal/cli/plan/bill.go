@@ -136,7 +136,6 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 // the payment is mined, the first of each minute's run, and two whenever it has moved (package settlement).
 func Looks(final, epoch, apart float64) float64 { return min(final/apart, 2+final/60+2*final/epoch) }
 
-// units prices a month's request units of the table of payments.
 func (s Deployment) units(n, onDemand, hourly float64) float64 {
 	if s.Provisioned {
 		return max(n/3600/utilisation, (s.FloorUnits+indexFloor)*SecondsPerMonth/3600) * hourly

@@ -69,7 +69,6 @@ func (k Keys) Signers(ctx context.Context, key string) (roles []string, err erro
 	return roles, err
 }
 
-// grants returns the grants on a key, none of a key that is deleted.
 func (k Keys) grants(ctx context.Context, key string) (all []types.GrantListEntry, err error) {
 	pages := kms.NewListGrantsPaginator(k.client, &kms.ListGrantsInput{KeyId: &key})
 	for pages.HasMorePages() {

@@ -39,7 +39,6 @@ const (
 	kindDiffers = "differs"
 )
 
-// A daySum adds up one kind of transactions of a wallet's day.
 type daySum struct {
 	Wallet  token.Address `json:"wallet"`
 	Day     string        `json:"day"` // of UTC, by the block; of a payment that is not on the chain, by its end
@@ -86,10 +85,8 @@ type entry struct {
 
 // Run audits every rail, or the one of --rail. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
-	if c.JSON || c.From.Block > 0 || c.To.Block > 0 {
-		if _, err := d.One(ctx); err != nil {
-			return fmt.Errorf("--json and numbers of blocks are of one rail: %w", err)
-		}
+	if _, err := d.One(ctx); err != nil && (c.JSON || c.From.Block > 0 || c.To.Block > 0) {
+		return fmt.Errorf("--json and numbers of blocks are of one rail: %w", err)
 	}
 	return d.Each(ctx, func(on *deployed.Deployment) error { return c.audit(ctx, on) })
 }

@@ -39,7 +39,6 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// tableOutputs begin the outputs that name tables, by the kinds of --table.
 var tableOutputs = map[string]string{"keys": "ApiKeys", "payments": "Payments", "webhooks": "Webhooks"}
 
 // LoadAWS returns the configuration of the AWS CLI, in a region unless it is "", after it has found credentials.
@@ -58,11 +57,6 @@ func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 }
 
 func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
-	for kind := range t.Table {
-		if tableOutputs[kind] == "" {
-			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
-		}
-	}
 	cfg, err := LoadAWS(ctx, "")
 	if err != nil {
 		return nil, err
@@ -72,6 +66,9 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 		return nil, err
 	}
 	for kind, name := range t.Table {
+		if tableOutputs[kind] == "" {
+			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
+		}
 		a.Outputs[tableOutputs[kind]+"TableName"] = name
 	}
 	for _, name := range []string{"ApiKeysTableName", "PaymentsTableName", "WebhooksTableName", "WebhookQueueUrl",

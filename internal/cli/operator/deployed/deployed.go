@@ -103,17 +103,13 @@ type StoredKey struct {
 	Since time.Time
 }
 
-// ErrNoStack reports a stack that was never deployed, or was deleted.
-var ErrNoStack = errors.New("there is no such stack; choose one with --stack")
-
-// ErrNoMerchant reports a merchant without a key: there was none, or the table of keys has lost it.
-var ErrNoMerchant = errors.New("there is no such merchant; find its id with remit merchants list")
-
-// ErrNoCode reports an address at which a node has no contract.
-var ErrNoCode = errors.New("there is no contract")
-
-// ErrKeyStored reports a wallet whose key is in the secret store already.
-var ErrKeyStored = errors.New("the key is stored already")
+// These report what a stack lacks, or has already.
+var (
+	ErrNoStack    = errors.New("there is no such stack; choose one with --stack")                  // or it was deleted
+	ErrNoMerchant = errors.New("there is no such merchant; find its id with remit merchants list") // it has no key
+	ErrNoCode     = errors.New("there is no contract")                                             // by a node
+	ErrKeyStored  = errors.New("the key is stored already")                                        // of a wallet
+)
 
 // AfterApply refuses an empty value, perhaps of an unset variable, which would be taken for a missing one.
 func (Target) AfterApply(line *kong.Context) error {

@@ -41,8 +41,7 @@ func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.C
 		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a %s key. It may do: %s.", c.Name, d.Stack,
 			d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			made, err := registry(d).Create(ctx, c.Name, r)
-			return keyAnswer(made, err)
+			return keyAnswer(registry(d).Create(ctx, c.Name, r))
 		},
 	}, err
 }
@@ -134,10 +133,9 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (change.Ch
 		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode. It may do: %s.",
 			by.MerchantID, by.MerchantName, d.Stack, d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
+			return keyAnswer(registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return d.Publisher().Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
-			})
-			return keyAnswer(made, err)
+			}))
 		},
 	}, cmp.Or(err, unknown)
 }

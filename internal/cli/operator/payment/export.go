@@ -66,9 +66,8 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 		}
 	}
 	if written+unreadable == 0 && c.Merchant != "" && c.Merchant != payment.Operator {
-		if _, err := d.KeysOf(ctx, c.Merchant); err != nil {
-			return err
-		}
+		_, err := d.KeysOf(ctx, c.Merchant)
+		return err
 	}
 	if unreadable > 0 {
 		return fmt.Errorf("%d stored payments cannot be read and are not in the export; find \"stored item cannot be "+
@@ -77,7 +76,6 @@ func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	return nil
 }
 
-// all yields the payments of a merchant before end, or of all merchants, unordered.
 func (c *Export) all(ctx context.Context, d *deployed.Deployment, end time.Time) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {

@@ -52,7 +52,7 @@ type walletUnassign struct{ one }
 // Change takes the wallet from its merchant, who pays from the common ones if it was the last. That is stored first: a
 // crash between leaves a wallet that pays nobody. Run the command again then.
 func (c walletUnassign) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := registered(ctx, d, c.Address)
+	_, r, err := d.HolderOf(ctx, c.Address)
 	var w wallet.Wallet
 	holds, retired := "", r.State == wallet.Retired
 	switch {

@@ -150,7 +150,7 @@ const patience, between = 2 * time.Minute, time.Second
 // carry returns the change that makes transfers, up to their commits. A sweep moves both assets in full, and skips an
 // asset that the wallet lacks. check-receipts makes reserved transfers even if the command is not run again.
 func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []dispatch.Transfer, last string,
-	describe func(payment.Payment) string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
+	show func(payment.Payment) string, answer func([]payment.Payment) change.Answer) (none change.Change, err error) {
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return none, err
@@ -181,7 +181,7 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 		case p.State != payment.Prepared:
 			made = append(made, p)
 		case reserved:
-			consequences += fmt.Sprintf("Already reserved under --key %s: it will be sent.\n%s", key, describe(p))
+			consequences += fmt.Sprintf("Already reserved under --key %s: it will be sent.\n%s", key, show(p))
 			more = true
 		case unread != nil && !errors.Is(unread, wallet.ErrUnknown):
 			return none, unread
@@ -191,7 +191,7 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 				return none, fmt.Errorf("%s holds %s, and this may take %s: send ether to %[1]s, then run this again",
 					t.From, d.Holds(v.Account), d.Gas(wei))
 			}
-			consequences, more, asks = consequences+describe(p), true, true
+			consequences, more, asks = consequences+show(p), true, true
 		}
 	}
 	if len(made) > 0 {

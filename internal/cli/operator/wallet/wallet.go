@@ -135,7 +135,6 @@ func add(ctx context.Context, d *deployed.Deployment, key keyring.Key, kind, mer
 	}}, nil
 }
 
-// again is the next step after a key that may be stored has no wallet.
 const again = "run remit wallet create again; after a minute it registers this key too, as draining"
 
 func registration(d *deployed.Deployment, a token.Address, merchant string) wallet.Registration {
@@ -247,16 +246,8 @@ func become(d *deployed.Deployment, r wallet.Registration, err error, from, to w
 	}), err
 }
 
-// registered returns the registration of the command's wallet, by which its rail was found.
-func registered(ctx context.Context, d *deployed.Deployment, a token.Address) (wallet.Registration, error) {
-	wallets, err := d.Wallets(ctx)
-	r, _ := wallets.Find(a)
-	return r, err
-}
-
-// working returns the registration of a wallet that is not retired.
 func working(ctx context.Context, d *deployed.Deployment, a token.Address) (wallet.Registration, error) {
-	r, err := registered(ctx, d, a)
+	_, r, err := d.HolderOf(ctx, a)
 	if err == nil && r.State == wallet.Retired {
 		err = errRetired(a)
 	}
@@ -302,7 +293,7 @@ type walletRetire struct {
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	r, err := registered(ctx, d, c.Address)
+	_, r, err := d.HolderOf(ctx, c.Address)
 	held, unread := d.View(ctx, c.Address)
 	holds := d.Holds(held.Account)
 	switch err = cmp.Or(err, unread); {

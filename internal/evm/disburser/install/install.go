@@ -29,7 +29,6 @@ func DeployerCode() []byte {
 		"3601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3")
 }
 
-// salt is the one of every contract of ours.
 var salt [32]byte
 
 // Deployment returns the data with which the Deployer makes the contract: the salt, and the init code.

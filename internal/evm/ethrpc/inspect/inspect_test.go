@@ -29,10 +29,4 @@ func TestReadsContractsOfARealNode(t *testing.T) {
 	if allowed, err := inspect.Allowance(t.Context(), node, own, own, coin); !errors.Is(err, inspect.ErrToken) {
 		t.Errorf("an allowance of no token: %v, %v", allowed, err)
 	}
-	if code := must.Get(inspect.Code(t.Context(), node, coin))(t); len(code) == 0 {
-		t.Error("the token has no code")
-	}
-	if code := must.Get(inspect.Code(t.Context(), node, own))(t); len(code) != 0 {
-		t.Errorf("an account has %d bytes of code", len(code))
-	}
 }
