@@ -250,7 +250,7 @@ func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []
 		got, err := inspect.Code(ctx, node.(*ethrpc.Node), at) // Nodes opens no others
 		switch {
 		case err != nil:
-			return err
+			return fmt.Errorf("asking %s: %w", node, err)
 		case len(got) == 0:
 			without = append(without, fmt.Errorf("%s: %w at %s", node, ErrNoCode, at))
 		case !bytes.Equal(got, code):

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/settings"
+	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
@@ -110,7 +111,8 @@ func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Tab
 		next, failed := settings.Payments.Set(t.Next, name, values[name])
 		t.Next, err = next, errors.Join(err, failed)
 	}
-	if list := t.Next.Sanctions; err == nil && !list.IsZero() && list != on.On.Settings.Sanctions {
+	was, readable := on.On.Settings, on.On.Unusable == nil // damage hides those in force: apply asks no node
+	if list := t.Next.Sanctions; err == nil && readable && !list.IsZero() && list != was.Sanctions {
 		err = on.Screens(ctx, list)
 	}
 	if err != nil {
@@ -128,6 +130,11 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
 		}
+	if at := t.Next.BatchContract; err == nil && readable && !at.IsZero() && at != was.BatchContract {
+		if err = on.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
+			err = fmt.Errorf("BatchContract: %w; remit batch deploy makes it, and shows its address", err)
+		}
+	}
 		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Name(), t.On.Settings.Version+1)
 		if t.On.Unusable != nil || confirms {
 			for _, s := range settings.Payments.Text(t.Next) {

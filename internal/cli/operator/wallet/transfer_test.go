@@ -286,7 +286,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	own, from := install.Address().String(), "0x"+strings.Repeat("11", 20)
 	deployer := fmt.Sprintf(`"result":"0x%x"`, install.DeployerCode())
 	has := func(code string) operatortest.Node {
-		return operatortest.Node{"eth_getCode " + own: code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
+		return operatortest.Node{"eth_getCode": code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
 	}
 	nodes := map[string]operatortest.Node{"lists": {"eth_call": operatortest.Word(0)}, "other": has(`"result":"0x6001"`),
 		"ours": has(fmt.Sprintf(`"result":"0x%x"`, disburser.Code())), "account": {"eth_call": `"result":"0x"`},
@@ -295,8 +295,8 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		"other deployer": {"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
 		"deployer":       {"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}}
 	words := map[string]string{"own": own, "passed": "wallet " + from + " is retired for good",
-		"list": "settings set --yes SanctionsList=" + from, "deploy": "batch deploy --yes --key a " + from,
-		"approve": "batch approve --yes --key a " + from + " --amount"}
+		"list": "settings set --yes SanctionsList=" + from, "contract": "settings set --yes BatchContract=" + from,
+		"deploy": "batch deploy --yes --key a " + from, "approve": "batch approve --yes --key a " + from + " --amount"}
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		one, two := httptest.NewServer(operatortest.WellNode(nodes[c.In[1]])), httptest.NewServer(operatortest.WellNode(nodes[c.In[2]]))
 		defer one.Close()
