@@ -291,7 +291,10 @@ func (d *Deployment) Allowance(ctx context.Context, owner, contract token.Addres
 
 // Allowed writes an allowance. Tokens that count an unlimited one down never end it.
 func (d *Deployment) Allowed(amount token.Amount) string {
-	if token.MaxAmount().Over(2).Less(amount) {
+	switch {
+	case amount.IsZero():
+		return "nothing"
+	case token.MaxAmount().Over(2).Less(amount):
 		return "any amount of " + d.Asset.Symbol
 	}
 	return d.Coins(amount)

@@ -75,11 +75,12 @@ func (t *Table) units(name, value string) (text string) {
 	if of == nil || value == "" || value == "0" {
 		return ""
 	}
+	value, unlimited := strings.CutSuffix(value, ",0") // of a day's refills
 	for part := range strings.SplitSeq(value, ",") {
 		amount, _ := token.ParseAmount(part) // of a setting
 		text += ", " + of(amount)
 	}
-	return " (" + text[2:] + ")"
+	return " (" + text[2:] + map[bool]string{true: ", no daily limit"}[unlimited] + ")"
 }
 
 func (t *Table) title(s settings.Stamp) string {

@@ -35,9 +35,6 @@ func TestSettings(t *testing.T) {
 		return must.Get(dynamo.NewPayments(dynamotest.Client(t), file).Rules(t.Context()))(t).Rails[0].Settings
 	}
 	a.Play(nil)
-	if len(a.Published) > 0 {
-		t.Errorf("nothing was loosened, and %q published", a.Published)
-	}
 	a.Steps([][3]string{{"loosened", set + "AmountMaximum=200 DailyLimit=999 --stack=" + long, "version 4"}})
 	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\" (0.0002 USDC)\nby arn:aws:iam::123456789012:user/ada: \n"
 	if len(a.Published) != 1 || a.Published[0] != want {
@@ -76,8 +73,8 @@ func TestApply(t *testing.T) {
 		t.Helper()
 		text := "# settings\n\nChainId=84532\nTokenAddress=" + operatortest.Rail().Token.Contract.String() +
 			"\nTokenSymbol=USDC\nTokenDecimals=6\nNetwork=base-sepolia\nConfirmationRule=\nQuorum=\nBlockTime=0s\nTokenLow=0\n" +
-			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nApproveAbove=\nRequireIdempotencyKey=true\nSanctionsList=\n" +
-			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,3\nRefillEther=\n"
+			"GasLowGwei=0\nClosed=false\nAmountMinimum=1\nAmountMaximum=100\nDailyLimit=0\nApproveAbove=\nRequireIdempotencyKey=true\nSanctionsList=0x1111111111111111111111111111111111111111\n" +
+			"BatchContract=\nMaxFeeCapGwei=0\nNonceWindow=0\nMerchantCap=50\nMemo=on\nRefillToken=1,2,0\nRefillEther=\n"
 		was, is, _ := strings.Cut(change, " ->")
 		text = strings.Replace(text, was+"\n", strings.TrimSpace(is)+"\n", 1)
 		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
