@@ -77,7 +77,12 @@ func TestMerchants(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &made)); err != nil || !strings.HasPrefix(made.Key, "remit_test_") {
 		t.Fatal(err, out)
 	}
+	a.Parameters["AlarmTopicArn"] = "arn:aws:sns:us-east-1:1:alarms"
 	a.Play(map[string]string{"merchant": made.Merchant, "key": made.ID})
+	raised := "AmountMaximum: \"7\" -> \"8\" (0.000008 USDC)\nby arn:aws:iam::123456789012:user/ada: limits of merchant"
+	if len(a.Published) != 3 || !strings.Contains(a.Published[0], raised) {
+		t.Errorf("published %q", a.Published)
+	}
 }
 
 // TestCreate makes wallets beside a command that stops after it has stored the key: no key is lost or read, and no

@@ -4,6 +4,7 @@ package merchant
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/cli/operator/setting"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 )
@@ -97,18 +99,23 @@ type merchantArg struct {
 
 // change gives the merchant other terms: to changes them, and returns the consequences.
 func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, did string,
-	to func(*apikey.Terms) string) (change.Change, error) {
+	to func(*apikey.Terms) (text, loosens string)) (change.Change, error) {
 	keys, err := d.KeysOf(ctx, c.Merchant)
 	if err != nil {
 		return change.Change{}, err
 	}
 	row, err := rowOf(ctx, d.Keys, keys)
 	terms := row.Terms
+	text, loosens := to(&terms)
 	return change.Change{
-		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID,
-			row.Name, d.Stack, d.KeyCache, to(&terms)),
+		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s", row.ID,
+			row.Name, d.Stack, d.KeyCache, text),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			if err := d.Keys.SetTerms(ctx, c.Merchant, row.Terms, terms); err != nil {
+			err := d.Keys.SetTerms(ctx, c.Merchant, row.Terms, terms)
+			if !errors.Is(err, apikey.ErrTerms) && !errors.Is(err, apikey.ErrAssetTerms) { // stored, or nobody knows
+				err = errors.Join(err, setting.Announce(ctx, d, loosens, "limits of merchant "+c.Merchant))
+			}
+			if err != nil {
 				return change.Answer{}, err
 			}
 			row, err := rowOf(ctx, d.Keys, keys)
@@ -124,18 +131,18 @@ type merchantSuspend struct {
 
 // Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.change(ctx, d, "suspended", func(t *apikey.Terms) string {
+	return c.change(ctx, d, "suspended", func(t *apikey.Terms) (text, loosens string) {
 		t.Suspended = c.Reason
-		return "every payment and change is refused with 403, and it may read; committed payments still settle"
+		return "every payment and change is refused with 403, and it may read; committed payments still settle.", ""
 	})
 }
 
 type merchantResume struct{ merchantArg }
 
 func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
-	return c.change(ctx, d, "active", func(t *apikey.Terms) string {
+	return c.change(ctx, d, "active", func(t *apikey.Terms) (text, loosens string) {
 		t.Suspended = ""
-		return "requests are answered again"
+		return "requests are answered again.", ""
 	})
 }
 
@@ -153,15 +160,18 @@ func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (none
 		return none, err
 	}
 	var refused error
-	made, err := c.change(ctx, d, "done", func(t *apikey.Terms) string {
-		own := t.Of(on.TermsAsset())
+	made, err := c.change(ctx, d, "done", func(t *apikey.Terms) (text, loosens string) {
+		own, was, is := t.Of(on.TermsAsset()), on.On.Settings, on.On.Settings
+		was.Maximum, was.Daily = cmp.Or(own.Maximum, was.Maximum), cmp.Or(own.Daily, was.Daily)
 		own.Maximum, own.Daily = *cmp.Or(c.MaxAmount, &own.Maximum), *cmp.Or(c.DailyAmount, &own.Daily)
 		if !own.Daily.IsZero() && own.Daily.Less(own.Maximum) {
 			refused = fmt.Errorf("--daily-amount %s would be below --max-amount %s; give both", own.Daily, own.Maximum)
 		}
+		is.Maximum, is.Daily = cmp.Or(own.Maximum, is.Maximum), cmp.Or(own.Daily, is.Daily)
+		text, loosens = setting.Of(on).Describe(was, is)
 		*t = t.With(on.TermsAsset(), own)
-		return fmt.Sprintf("the largest payment of %s is %s, a day's sum %s, in units of %s", on.Name(),
-			limit(own.Maximum), limit(own.Daily), on.Coins(token.Units(1)))
+		return fmt.Sprintf("%sthe largest payment of %s is %s, a day's sum %s, in units of %s.", text, on.Name(),
+			limit(own.Maximum), limit(own.Daily), on.Coins(token.Units(1))), loosens
 	})
 	return made, cmp.Or(err, refused)
 }

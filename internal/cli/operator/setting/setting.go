@@ -83,6 +83,20 @@ func (t *Table) units(name, value string) (text string) {
 	return " (" + text[2:] + map[bool]string{true: ", no daily limit"}[unlimited] + ")"
 }
 
+// Describe returns how two versions differ, in lines, and those of these that allow more.
+func (t *Table) Describe(from, to settings.Settings) (text, loosens string) {
+	for _, c := range t.changes(from, to) {
+		line := fmt.Sprintf("%s: %q -> %q%s", c.Name, c.From, c.To, t.units(c.Name, c.To))
+		if text += "  " + line; c.Name == "Closed" && c.To == "true" {
+			text += "\n" + closing
+		} else if c.Loosens {
+			text, loosens = text+"  LOOSENS A LIMIT", loosens+line+"\n"
+		}
+		text += "\n"
+	}
+	return text, loosens
+}
+
 func (t *Table) title(s settings.Stamp) string {
 	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", t.Name(), s.Version, deployed.Stamp(s.At), s.Who, s.Why,
 		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
@@ -116,6 +130,11 @@ func assigned(ctx context.Context, d *deployed.Deployment, texts []string) (*Tab
 	if list := t.Next.Sanctions; err == nil && readable && !list.IsZero() && list != was.Sanctions {
 		err = on.Screens(ctx, list)
 	}
+	if at := t.Next.BatchContract; err == nil && readable && !at.IsZero() && at != was.BatchContract {
+		if err = on.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
+			err = fmt.Errorf("BatchContract: %w; remit batch deploy makes it, and shows its address", err)
+		}
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -131,32 +150,16 @@ func write(d *deployed.Deployment, tables []*Table, confirms bool, why string) (
 		if err := t.Refused(); err != nil {
 			return change.Change{}, fmt.Errorf("nothing was changed: %w", err)
 		}
-	if at := t.Next.BatchContract; err == nil && readable && !at.IsZero() && at != was.BatchContract {
-		if err = on.EveryNodeHas(ctx, at, disburser.Code()); err != nil {
-			err = fmt.Errorf("BatchContract: %w; remit batch deploy makes it, and shows its address", err)
-		}
-	}
 		text += fmt.Sprintf("Settings of %s, version %d:\n", t.Name(), t.On.Settings.Version+1)
 		if t.On.Unusable != nil || confirms {
 			for _, s := range settings.Payments.Text(t.Next) {
 				text += fmt.Sprintf("  %s=%s%s\n", s.Name, s.Value, t.units(s.Name, s.Value))
 			}
 		}
-		if errors.Is(t.On.Unusable, settings.ErrDamaged) {
+		if changes, loosens := t.Describe(t.On.Settings, t.Next); t.On.Unusable == nil {
+			text, t.loosens = text+changes, loosens
+		} else if errors.Is(t.On.Unusable, settings.ErrDamaged) {
 			t.loosens = fmt.Sprintf("the damaged settings of %s were replaced\n", t.Name())
-		}
-		if t.On.Unusable != nil {
-			continue
-		}
-		for _, c := range t.changes(t.On.Settings, t.Next) {
-			line := fmt.Sprintf("%s: %q -> %q%s", c.Name, c.From, c.To, t.units(c.Name, c.To))
-			if text += "  " + line; c.Name == "Closed" && c.To == "true" {
-				text += "\n" + closing
-			} else if c.Loosens {
-				text += "  LOOSENS A LIMIT"
-				t.loosens += line + "\n"
-			}
-			text += "\n"
 		}
 	}
 	text += "They apply to requests from 30 seconds later."
@@ -185,21 +188,22 @@ func storeNext(ctx context.Context, d *deployed.Deployment, tables []*Table, by 
 			err = fmt.Errorf("after those of other rails were stored: %v", err) //nolint:errorlint // no refusal
 		}
 		if err != nil {
-			return change.Answer{}, errors.Join(err, announce(ctx, d, stored, by))
+			return change.Answer{}, errors.Join(err, Announce(ctx, d, stored, by.Why))
 		}
 		text += fmt.Sprintf("settings of %s: version %d\n", t.Name(), next.Version+1)
 		if !next.Confirmed && d.Mode == "live" {
 			text += "It is of a restored table: remit settings set --confirm lets live payments go on.\n"
 		}
 	}
-	return change.Answer{Text: text}, announce(ctx, d, stored, by)
+	return change.Answer{Text: text}, Announce(ctx, d, stored, by.Why)
 }
 
-func announce(ctx context.Context, d *deployed.Deployment, loosened string, by settings.Stamp) error {
+// Announce publishes the changes that allow more, if any, to those who hear alarms.
+func Announce(ctx context.Context, d *deployed.Deployment, loosened, why string) error {
 	if loosened == "" {
 		return nil
 	}
-	text := fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)
+	text := fmt.Sprintf("%sby %s: %s\n", loosened, change.By(ctx), why)
 	if err := d.Publish(ctx, fmt.Sprintf("Remit %.70s: a limit was loosened", d.Stack), text); err != nil { // SNS: 100
 		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
 			err) //nolint:errorlint // no refusal
