@@ -26,18 +26,22 @@ type add struct {
 	Reason  string        `required:"" help:"Why; shown in the list only, never to merchants."`
 }
 
-func (c add) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
-	return change.Write(
-		fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed ones are still made.", c.Address),
-		fmt.Sprint(c.Address, " is not paid"),
-		func(ctx context.Context) error {
-			err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
-			if errors.Is(err, store.ErrTooLarge) {
-				err = fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a "+
-					"long list (remit settings set SanctionsList=0x…)", err)
-			}
-			return err
-		}), nil
+func (c add) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	rules, err := d.Payments.Rules(ctx)
+	text := fmt.Sprintf("Remit refuses new payments to %s within 30 seconds. Committed ones are still made.", c.Address)
+	for _, no := range rules.Denied {
+		if no.To == c.Address {
+			text = fmt.Sprintf("%s is on the list already, for %q. This replaces the reason.", c.Address, no.Reason)
+		}
+	}
+	return change.Write(text, fmt.Sprint(c.Address, " is not paid"), func(ctx context.Context) error {
+		err := d.Payments.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
+		if errors.Is(err, store.ErrTooLarge) {
+			err = fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a "+
+				"long list (remit settings set SanctionsList=0x…)", err)
+		}
+		return err
+	}), err
 }
 
 type remove struct {
