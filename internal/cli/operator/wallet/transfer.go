@@ -196,11 +196,10 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 	}
 	if len(made) > 0 {
 		was := answer(made)
-		was.Text = fmt.Sprintf("Already done under --key %s:\n%s", key, was.Text)
-		if !more {
+		was.Text = fmt.Sprintf("Already done under --key %s:\n%s%s", key, was.Text, consequences)
+		if consequences = was.Text; !more {
 			return change.Change{Answer: was}, nil
 		}
-		consequences = was.Text + consequences
 	}
 	return change.Change{Agreed: more && !asks, Consequences: fmt.Sprintf("%s%sNothing more is done if this is given "+
 		"again with --key %s.", consequences, last, key), Apply: func(ctx context.Context) (none change.Answer, err error) {
