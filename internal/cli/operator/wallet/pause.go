@@ -128,7 +128,8 @@ func stops(ctx context.Context, d *deployed.Deployment, a token.Address) (warnin
 }
 
 func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []record) (none change.Answer, err error) {
-	did, reason := "paused", fmt.Sprintf("%s (by %s at %s%s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()),
+	did := map[bool]string{false: "paused", true: "all are paused; one paused before keeps its earlier reason"}[c.All]
+	reason := fmt.Sprintf("%s (by %s at %s%s)", c.Reason, change.By(ctx), deployed.Stamp(time.Now()),
 		map[bool]string{true: " with --all"}[c.All])
 	for i, w := range ws {
 		switch {
@@ -145,8 +146,6 @@ func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []rec
 			now := w.PausedFor(reason)
 			err = d.Payments.Repause(ctx, w.ID, w.Paused, now) // only the reason that was shown
 			w.Paused = now
-		} else if w.missing == nil {
-			did = "paused; wallets that were paused keep their reason: this one is not stored for them"
 		}
 		if err != nil {
 			return none, after(i, err)
