@@ -29,7 +29,7 @@ func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if d.names(on) {
+		if d.Names(on) {
 			all = append(all, on)
 		}
 	}
@@ -39,8 +39,8 @@ func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
 	return all, nil
 }
 
-// names reports whether --rail names a rail, as it does each if it is empty.
-func (d *Deployment) names(on *Deployment) bool {
+// Names reports whether --rail names a rail, as it does each if it is empty.
+func (d *Deployment) Names(on *Deployment) bool {
 	texts := []string{"", strconv.Itoa(on.Number), on.On.Coin.String(), on.Name()}
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.EqualFold(text, d.Rail) })
 }
@@ -104,8 +104,9 @@ func (d *Deployment) Of(ctx context.Context, a token.Address) (*Deployment, erro
 	case a.IsZero():
 		return d.One(ctx)
 	case on == nil && err == nil:
-		return nil, fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list", a)
-	case err == nil && !d.names(on):
+		return nil, fmt.Errorf("%s is not a wallet of the stack; find it with remit wallet list, or, if it has paid, "+
+			"restore its registration (docs/alarms/UnreadableAlarm.md)", a)
+	case err == nil && !d.Names(on):
 		return nil, fmt.Errorf("%s is a wallet of %s; leave --rail out", a, on.Name())
 	default:
 		return on, err
