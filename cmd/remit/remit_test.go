@@ -233,10 +233,11 @@ func TestRecoverPage(t *testing.T) {
 	if strings.Count(books, "No difference.") != 2 || strings.Count(books, hash) < 2 {
 		t.Errorf("the books show\n%s", books)
 	}
+	guidetest.Run(t, binary+" wallet pause --yes --reason audit $("+binary+" wallet list | grep -om1 '0x[0-9A-Fa-f]*')")
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "2 wallets, 256 nonces to use up",
-		"256 nonces used up", "1 payments of the tables are", "0 payments put back, 0 USDC", "the wallets pay again",
-		"0 payments to put back, 0 USDC"} {
+		"256 nonces used up", "1 payments of the tables are", "0 payments put back, 0 USDC",
+		"1 wallets pay again; 1 stay paused,", "0 payments to put back, 0 USDC"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

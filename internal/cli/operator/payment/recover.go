@@ -40,6 +40,7 @@ type recovered struct {
 
 	Releases []proposal.Public `json:"proposals_to_release"`
 	releases string
+	stay     int // paused after the resumption
 }
 
 type recovering struct {
@@ -64,7 +65,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	}
 	keyed, err := d.Keyed(ctx)
 	for a, key := range keyed {
-		if key.Rail != "" && !slices.ContainsFunc(rails, func(on *deployed.Deployment) bool { return on.On.Coin.String() == key.Rail }) {
+		if stack.Rail = key.Rail; !slices.ContainsFunc(rails, stack.Names) {
 			err = errors.Join(err, fmt.Errorf("wallet %s is of %s, which is no rail yet; add it with remit rails add",
 				a, key.Rail))
 		}
@@ -75,7 +76,7 @@ func (c Recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	var all []*recovering
 	text := ""
 	for _, on := range rails {
-		r := &recovering{on: on, runs: slices.ContainsFunc(chosen, func(o *deployed.Deployment) bool { return o.Number == on.Number })}
+		r := &recovering{on: on, runs: d.Names(on)}
 		if r.Recovery, err = c.recovery(ctx, on, r.runs); err != nil {
 			return none, fmt.Errorf("%s: %w", on.Name(), err)
 		}
@@ -130,6 +131,10 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 				return none, err
 			}
 			r.Resumed = true
+			r.stay = len(slices.DeleteFunc(r.ids, func(id wallet.ID) bool {
+				w, err := r.Store.Wallet(ctx, id)
+				return err == nil && w.Paused == ""
+			}))
 		}
 		reports, text = append(reports, r.recovered), text+r.text(r.on)
 	}
@@ -210,7 +215,8 @@ func (r recovered) text(d *deployed.Deployment) string {
 	case r.DryRun:
 		b.WriteString("nothing was changed: a run would use up these nonces, and put these payments back\n")
 	case r.Resumed:
-		b.WriteString("the wallets pay again; remit wallet list shows any that another reason keeps paused\n")
+		fmt.Fprintf(&b, "%d wallets pay again; %d stay paused, for reasons that remit wallet list shows\n",
+			r.Wallets-r.stay, r.stay)
 	default:
 		b.WriteString("the wallets are paused: remit wallet resume lets each pay again\n")
 	}
