@@ -229,11 +229,14 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 }
 
 func TestDoctorKnowsProviders(t *testing.T) {
-	all := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1/a", "http://127.0.0.1:2",
-		"http://127.0.0.1:1/b"))
+	gone := httptest.NewServer(http.NotFoundHandler())
+	defer gone.Close()
+	all := examine(t, operatortest.Empty(t, stack.Config{ChainID: 1337}, "http://127.0.0.1:1/a", "http://127.0.0.1:1/b",
+		gone.URL))
 	found, dead := all["nodes agree"], all["token"]
-	if strings.Count(found.Saw, "two nodes are at") != 1 || !strings.Contains(found.Saw, " at 127.0.0.1:1,") ||
-		!strings.HasPrefix(dead.Saw, "not checked: ") || !strings.HasPrefix(dead.Do, "end that first") {
+	if strings.Count(found.Saw, "two nodes are at 127.0.0.1:1,") != 1 ||
+		!strings.Contains(found.Saw, gone.URL[len("http://"):]+": reading the head: HTTP 404: ") ||
+		strings.Count(dead.Saw, "does not answer: ") != 3 || !strings.HasPrefix(dead.Do, "have the node answer first") {
 		t.Errorf("%+v", all)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +61,10 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		}
 		hosts[node.String()] = true
 		heads = append(heads, fmt.Sprintf("%s at %d", node, head.Number))
-		lowest, highest, err = min(lowest, head.Number), max(highest, head.Number), errors.Join(err, failed)
+		lowest, highest = min(lowest, head.Number), max(highest, head.Number)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", node, failed))
+		}
 	}
 	if err != nil {
 		return "", err
@@ -91,10 +93,13 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	return result + few, nil
 }
 
-// repairable returns err, or in its place, if a node gave no answer, a problem without the check's repair.
-func repairable(err error) error {
-	if _, silent := errors.AsType[net.Error](err); silent {
-		return fixed("end that first, then run this again", "not checked: %w", err)
+// repairable returns err, or in its place, if a node does not answer, a problem without the check's repair.
+func repairable(ctx context.Context, err error, nodes ...chain.Node) error {
+	for _, node := range nodes {
+		if _, silent := node.Head(ctx, chain.ConfirmationRule{}); err != nil && silent != nil {
+			return fixed("have the node answer first, or replace it (see \"nodes agree\"), then run this again",
+				"not checked, since %s does not answer: %w", node, silent)
+		}
 	}
 	return err
 }
@@ -106,7 +111,7 @@ func (e *examination) everyNode(
 		for _, node := range e.nodes {
 			text, nodeErr := examine(ctx, node)
 			if nodeErr != nil {
-				err = errors.Join(err, repairable(fmt.Errorf("%s: %w", node, nodeErr)))
+				err = errors.Join(err, repairable(ctx, fmt.Errorf("%s: %w", node, nodeErr), node))
 			}
 			result = append(result, fmt.Sprintf("%s: %s", node, text))
 		}
@@ -165,7 +170,7 @@ func (e *examination) ofWallets() (all []check) {
 	batches := e.noRules == nil && !at.IsZero()
 	if batches {
 		all = append(all, check{"batch contract", always, func(ctx context.Context) (string, error) {
-			return at.String(), repairable(e.EveryNodeHas(ctx, at, disburser.Code()))
+			return at.String(), repairable(ctx, e.EveryNodeHas(ctx, at, disburser.Code()), e.nodes...)
 		}, "run remit batch deploy and set BatchContract to its address; until then pay no batches"})
 	}
 	for _, r := range e.wallets {
@@ -180,7 +185,7 @@ func (e *examination) ofWallets() (all []check) {
 				if err == nil && allowed.IsZero() {
 					err = errors.New("the batch contract may take nothing")
 				}
-				return e.Allowed(allowed), repairable(err)
+				return e.Allowed(allowed), repairable(ctx, err, e.nodes...)
 			}, "remit batch approve " + name + " --amount AMOUNT --key KEY"})
 		}
 	}
