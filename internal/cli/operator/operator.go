@@ -41,7 +41,7 @@ type Commands struct {
 	Proposals payment.Proposals `cmd:"" help:"List a merchant's proposals."`
 	Batch     wallet.Batch      `cmd:"" help:"Set up the contract that pays batches."`
 	Deny      deny.Commands     `cmd:"" help:"Block recipients."`
-	Rails     setting.Rails     `cmd:"" help:"Add and list the assets that are paid."`
+	Rails     setting.Rails     `cmd:"" help:"Add, list, close and open the assets that are paid."`
 	Settings  setting.Commands  `cmd:"" help:"Show and change limits, fees and windows."`
 	Webhooks  webhook.Commands  `cmd:"" help:"List endpoints; resend what failed."`
 	Audit     audit.Command     `cmd:"" help:"Compare the tables with the chain."`

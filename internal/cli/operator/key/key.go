@@ -26,7 +26,7 @@ type Commands struct {
 	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant another API key." example:"mer_1 --label x"`
 	List      keyList                      `cmd:"" help:"List a merchant's keys." example:"mer_1"`
 	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once." example:"mer_1 key_1"`
-	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key, or each key of a merchant."`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key, or a merchant's." example:"--merchant mer_1"`
 }
 
 type keyCreate struct {
@@ -85,7 +85,7 @@ type restrictions struct {
 	MaxAmount    token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount  token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount   uint64         `placeholder:"N" help:"Most payments in a UTC day; 0 for any."`
-	ApproveAbove token.Amount   `help:"Above it the key pays from approved proposals only; 0 for any amount."`
+	ApproveAbove token.Amount   `help:"Above it the key pays from approved proposals only; 0: it pays any itself."`
 	RepeatGuard  time.Duration  `help:"How long it pays an amount to a recipient only once, 1m to 168h; 0: no guard."`
 	Recipients   string         `enum:"any,book" default:"any" help:"Whom it may pay: anybody, or the address book."`
 	ExpiresIn    time.Duration  `help:"How long it works, such as 720h; 0 for no end."`
@@ -206,7 +206,7 @@ func (c keyRevoke) Change(ctx context.Context, d *deployed.Deployment) (change.C
 
 type keyRevokeAll struct {
 	Merchant string `placeholder:"MER" xor:"which" help:"Only the keys of this merchant, mer_…."`
-	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table before a restore: only keys that end there."`
+	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table before a restore: end keys that ended there."`
 }
 
 // Change ends restored keys, or a merchant's. After a crash some still work: run it again, which skips ended keys.

@@ -150,7 +150,7 @@ type merchantLimit struct {
 	merchantArg
 	Asset       string        `help:"Of which asset: usdc@base or eip155:…; absent: the default."`
 	MaxAmount   *token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
-	DailyAmount *token.Amount `help:"Most in a UTC day, from the first limit on; 0 for the stack's."`
+	DailyAmount *token.Amount `help:"Most in a UTC day, counted once there is a limit; 0 for the stack's."`
 }
 
 // Change keeps a limit that no flag names.

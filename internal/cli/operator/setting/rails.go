@@ -22,7 +22,7 @@ type Rails struct {
 	Add   change.Command[add]    `cmd:"" help:"Add an asset, with its settings." example:"base --rpc https://…"`
 	List  list                   `cmd:"" help:"List the rails; the first is the default."`
 	Close change.Command[closes] `cmd:"" set:"closed=true" help:"Refuse new payments of a rail." example:"usdc@base"`
-	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take them again." example:"usdc@base"`
+	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take new payments again." example:"usdc@base"`
 }
 
 const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops others\n" +
@@ -34,7 +34,7 @@ type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`
 	Values []string `arg:"" optional:"" placeholder:"NAME=VALUE" help:"Settings other than the defaults."`
 	Token  string   `placeholder:"ADDRESS" help:"The token's contract. Empty: Circle's USDC."`
-	RPC    []string `name:"rpc" placeholder:"URL" help:"A node to ask for symbol and decimals; may be repeated."`
+	RPC    []string `name:"rpc" placeholder:"URL" help:"A node, asked now and kept in the RPC secret; may be repeated."`
 	Reason string   `help:"Why, for the history."`
 }
 

@@ -253,7 +253,7 @@ func wholes(text string, decimals int) (token.Amount, error) {
 // Batch is `remit batch`.
 type Batch struct {
 	Deploy  change.Command[batchDeploy]  `cmd:"" help:"Make the contract that pays batches." example:"0x1… --key a"`
-	Approve change.Command[batchApprove] `cmd:"" help:"Give it an allowance." example:"0x1… --amount 5 --key b"`
+	Approve change.Command[batchApprove] `cmd:"" help:"Let it pay from a wallet." example:"0x1… --amount 5 --key b"`
 }
 
 type calling struct {

@@ -34,7 +34,7 @@ type Commands struct {
 	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a wallet to a merchant." example:"0x1… --merchant mer_1"`
 	Unassign change.Command[walletUnassign] `cmd:"" help:"Take an empty wallet from its merchant." example:"0x1…"`
 	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
-	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments for good." example:"0x1…"`
+	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments, to sweep and retire it." example:"0x1…"`
 	Retire   change.Command[walletRetire]   `cmd:"" help:"Retire a drained wallet." example:"0x1…"`
 }
 
@@ -268,7 +268,7 @@ func errFunding(a token.Address) error {
 
 type walletFunding struct {
 	one
-	Undo bool `help:"Let new payments use it again, and no refill."`
+	Undo bool `help:"Use it for payments again, and not for refills."`
 }
 
 func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
@@ -289,7 +289,7 @@ func (c walletFunding) Change(ctx context.Context, d *deployed.Deployment) (none
 type walletRetire struct {
 	one
 	Unswept bool `help:"Leave the wallet's tokens behind; nothing can move them afterwards."`
-	Stolen  bool `help:"The key is stolen: wait for the stack's own payments alone; a thief never stops."`
+	Stolen  bool `help:"The key is stolen: wait for the stack's own payments, and for none of the thief's."`
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {

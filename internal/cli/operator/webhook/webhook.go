@@ -18,7 +18,7 @@ import (
 type Commands struct {
 	List   list                   `cmd:"" help:"List a merchant's endpoints." example:"mer_1"`
 	Failed failed                 `cmd:"" help:"List the events that never arrived." example:"mer_1 we_1"`
-	Resend change.Command[resend] `cmd:"" help:"Send the events again that failed lists." example:"mer_1 we_1"`
+	Resend change.Command[resend] `cmd:"" help:"Send again what webhooks failed lists." example:"mer_1 we_1"`
 }
 
 type list struct {
@@ -43,7 +43,7 @@ func (c *list) Run(ctx context.Context, d *deployed.Deployment) error {
 type window struct {
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
 	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
-	Since    time.Duration `default:"24h" help:"How long ago it was given up at most."`
+	Since    time.Duration `default:"24h" help:"How far back: events given up since then."`
 }
 
 func log(d *deployed.Deployment) *webhook.Log {
