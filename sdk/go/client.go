@@ -490,10 +490,10 @@ func (k *call) settle(refusal *Refused, other *IntentReused, body any, prove boo
 }
 
 // same reports whether a stored payment matches the request.
-func same(asked Batch, p Payment) bool {
+func same(a Batch, p Payment) bool {
 	have := append(p.Payments, BatchEntry{To: p.To, Amount: p.Amount, Reference: p.Reference})[:max(1, len(p.Payments))]
-	return (asked.Asset == nil || strings.EqualFold(*asked.Asset, p.Asset)) && asked.Reference == p.Reference &&
-		maps.Equal(asked.Metadata, p.Metadata) && slices.EqualFunc(asked.Payments, have, func(o Entry, e BatchEntry) bool {
+	return (a.Asset == nil || strings.EqualFold(*a.Asset, p.Asset)) && a.Reference == p.Reference &&
+		maps.Equal(a.Metadata, p.Metadata) && slices.EqualFunc(a.Payments, have, func(o Entry, e BatchEntry) bool {
 		return strings.EqualFold(o.To, e.To) && o.Amount == e.Amount && o.Reference == e.Reference
 	})
 }

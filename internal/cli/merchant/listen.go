@@ -59,20 +59,15 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 			asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 			a, _ := api.Call(asked, http.MethodGet, "/webhooks/"+id+"/deliveries?limit=1", "") // or no answer
 			cancel()
-			if a.Status == http.StatusUnauthorized && c.Key != "" {
-				err = errors.New("the stack now refuses this key (revoked or expired?); set REMIT_API_KEY to another")
-			} else if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
-				err = errors.New("the webhook is gone (deleted, or the stack was restarted); run remit listen again")
+			if a.Status == http.StatusUnauthorized || a.Status == http.StatusNotFound {
+				err = errors.New("the webhook or the key is gone (deleted, revoked, or the stack was restarted); run this again")
 			}
 		}
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_, undeleted := api.DeleteWebhook(stopping, id)
-	if gone, is := errors.AsType[*remit.Refused](undeleted); is && (gone.Status == 401 || gone.Status == 404) {
-		undeleted = nil // the key or the endpoint is no more, as after a restart of the stack
-	}
-	return errors.Join(err, undeleted, server.Shutdown(stopping))
+	_, _ = api.DeleteWebhook(stopping, id) // it may be gone, as the stack may
+	return errors.Join(err, server.Shutdown(stopping))
 }
 
 func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *receiver) (id string, err error) {
@@ -167,11 +162,9 @@ func (r *receiver) print(id string, body []byte, genuine bool, answer string) {
 	line := fmt.Sprintf("%s  %-17s  %s", time.Now().Format(time.TimeOnly), ev.Type, strings.Join(words, "  "))
 	_, _ = fmt.Fprintln(r.out, printable(line))
 	if r.whole {
-		pretty, text := bytes.Buffer{}, fmt.Sprintf("%q", body)
-		if json.Indent(&pretty, body, "", "  ") == nil {
-			text = pretty.String()
-		}
-		for line := range strings.SplitSeq(text+"\n", "\n") { // JSON leaves some of them as they are
+		pretty := bytes.Buffer{}
+		_ = json.Indent(&pretty, body, "", "  ")                         // what is no JSON is left out
+		for line := range strings.SplitSeq(pretty.String()+"\n", "\n") { // JSON leaves some of them as they are
 			_, _ = fmt.Fprintln(r.out, printable(line))
 		}
 	}

@@ -58,8 +58,8 @@ type agent struct{ api *remit.Client }
 func (a *agent) server(v string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "remit", Version: v}, &mcp.ServerOptions{Instructions: instructions})
 	tool(s, "pay", a.pay, `Pay an amount to an address, once per intent.
-If the same amount was paid to the same address lately under another intent (limits says how long), that payment is
-returned and NOTHING is paid: it is probably the same payment.
+If an agent paid the same amount to the same address lately under another intent (limits says how long), that payment
+is returned and NOTHING is paid: it is probably the same payment. What the user's programs paid does not count.
 Only if the user wants a second one, call pay again with different_from set to its tx_hash.
 After any error or timeout repeat the call with the same intent.`)
 	tool(s, "find", a.find, "Find payments: the one of an intent, or the newest of the last days.")
@@ -108,15 +108,16 @@ func (a *agent) pay(ctx context.Context, in payment) (any, error) {
 	if err == nil {
 		_, err = remit.Key(in.Intent)
 	}
-	var key remit.OwnAPIKey
+	var own remit.OwnAPIKey
 	if err == nil {
-		key, err = a.guarded(ctx)
+		own, err = a.guarded(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("this call sent nothing; an earlier one without an answer may have paid: then "+
 			"call pay again with its intent: %w", err)
 	}
-	if slices.Contains(key.Scopes, remit.ScopePaymentsPropose) && !slices.Contains(key.Scopes, remit.ScopePaymentsWrite) {
+	can := func(do remit.Scope) bool { return slices.Contains(own.Scopes, do) }
+	if can(remit.ScopePaymentsPropose) && !can(remit.ScopePaymentsWrite) {
 		return a.propose(ctx, in.Intent, order)
 	}
 	p, err := a.api.Pay(ctx, in.Intent, order)

@@ -185,7 +185,7 @@ func TestAgentTools(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	agent := connectAgent(t, merchant.MCP{URL: server.URL, Key: "k"})
-	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "check --url: refused with 404") {
+	if text := agent.call("pay", order("i", "")); !strings.Contains(text, "check --url and --key: refused with 404") {
 		t.Error(text)
 	}
 	if text := agent.call("pay", `{"to":"`+alice+`","amount":"2.5"}`); !strings.Contains(text, `"intent"`) {

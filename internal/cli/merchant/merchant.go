@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -25,7 +24,7 @@ func connect(url, key string) *remit.Client {
 func assetsOf(ctx context.Context, c *remit.Client, name string) ([]remit.ListedAsset, remit.ListedAsset, error) {
 	all, err := c.Assets(ctx)
 	if err != nil {
-		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url: %w", err)
+		return nil, remit.ListedAsset{}, fmt.Errorf("reading the assets; check --url and --key: %w", err)
 	}
 	one, err := assetOf(all, name)
 	return all, one, err
@@ -61,13 +60,10 @@ func join(ctx context.Context, c *remit.Client, name string) error {
 	return nil
 }
 
-// explained returns err, with the advice to start a stack if none listens, or to use another key.
+// explained returns err, with the advice to start a stack if none listens.
 func explained(err error, c *remit.Client) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("nothing listens at %s; start it with make run or remit local, or pass another URL", c.URL)
-	}
-	if refusal, is := errors.AsType[*remit.Refused](err); is && refusal.Status == http.StatusUnauthorized {
-		return fmt.Errorf("%w; use another --key", err)
 	}
 	return err
 }

@@ -165,28 +165,21 @@ func TestListenShowsForgeries(t *testing.T) {
 	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {
 		t.Errorf("of the body it printed %q", line)
 	}
-	for _, row := range []struct {
-		status    int
-		key, want string
-	}{
-		{401, api.Key, "refuses this key (revoked or expired?); set REMIT_API_KEY to another"},
-		{401, "", "the webhook is gone (deleted, or the stack was restarted); run remit listen again"},
-		{404, api.Key, "the webhook is gone (deleted, or the stack was restarted); run remit listen again"},
-	} {
+	for _, status := range []int{401, 404} {
 		var polls atomic.Int64
 		gone := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 			if r.Method != http.MethodGet {
 				return false
 			}
-			if polls.Add(1) == 1 && row.status == 404 {
+			if polls.Add(1) == 1 && status == 404 {
 				<-r.Context().Done() // a poll without an answer
 			}
-			w.WriteHeader(row.status)
+			w.WriteHeader(status)
 			return true
 		})
-		c := merchant.Listen{URL: gone.URL, Key: row.key, Listen: "127.0.0.1:0"}
-		if err := c.Run(t.Context(), io.Discard); err == nil || !strings.HasSuffix(err.Error(), row.want) {
-			t.Errorf("%d: %v, want %s", row.status, err, row.want)
+		c := merchant.Listen{URL: gone.URL, Key: api.Key, Listen: "127.0.0.1:0"}
+		if err := c.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "the webhook or the key is gone") {
+			t.Errorf("%d: %v", status, err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Pay struct {
 	DryRun     bool          `help:"Show the payments, and pay nothing."`
 	Yes        bool          `help:"Do not ask."`
 	Duplicates bool          `help:"Pay rows that repeat an earlier row too, without asking."`
-	Again      bool          `help:"Pay rows that another run or program has paid too, without asking."`
+	Again      bool          `help:"Pay rows that were perhaps paid before too, without asking."`
 	Wait       bool          `help:"Wait until every payment is final."`
 	Patience   time.Duration `default:"2m" help:"How long to retry a row without an answer."`
 }
@@ -138,9 +138,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (p *payout) read(ctx context.Context) error {
-	if strings.TrimSpace(p.Name) != p.Name {
-		return fmt.Errorf("--run %q: leave out the blank", p.Name)
-	}
+	p.Name = strings.TrimSpace(p.Name)
 	if p.Wait && p.Propose || !p.NotBefore.IsZero() && !p.Propose {
 		return errors.New("--wait does not go with --propose, and --not-before only with it")
 	}

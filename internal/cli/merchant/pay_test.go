@@ -92,11 +92,13 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	for _, says := range []string{`line 4 repeats line 3`, `paid or pending 1 row,`,
-		`not in the file 1 row that this run paid`, `the file has 2 repeats; add --duplicates[^\n]*$`} {
+		`not in the file 1 row that this run paid`, `this run has 1 row otherwise; restore or remove it, or add --again`} {
 		pays(t, api, file, "--yes --wait", 1, says)
 	}
-	pays(t, api, file, "--yes --wait --duplicates", 0, "")
-	pays(t, api, file, "--yes --wait --duplicates", 3, "")
+	pays(t, api, file, "--yes --wait --duplicates", 1, "add --again")
+	pays(t, api, file, "--yes --wait --again", 1, `the file has 1 repeat; remove them, or add --duplicates`)
+	pays(t, api, file, "--yes --wait --again --duplicates", 0, "")
+	pays(t, api, file, "--yes --wait", 3, "")
 	for address, want := range map[string]string{payee: "3000000", other: "4000001"} {
 		if have, err := api.Balance(t.Context(), address); err != nil || have.Balance.String() != want {
 			t.Errorf("%s holds %s, not %s (%v)", address, have.Balance, want, err)
@@ -169,7 +171,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	ends(3, `nothing new: 3 rows, 3 USDC, since `+day+`, confirmed before`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	ends(1, `(?s)line 2 repeats a row that this run has as "00123": 1 USDC .*nothing was paid`, "")
-	ends(0, `confirmed: 3 rows.*; made now: 1 row, 1 USDC; before: 2 rows, 2 USDC, since `+day, "--duplicates")
+	ends(0, `confirmed: 3 rows.*; made now: 1 row, 1 USDC; before: 2 rows, 2 USDC, since `+day, "--again")
 	ends(3, `not in the file 1 row that this run paid`, "")
 	ends(0, `confirmed: 3 rows`, "--again --run July/1")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("123", "salary Ada", "José"), "1,sal", "1.5,sal", 1)), 0o600))
@@ -198,7 +200,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 		ends(0, `confirmed: 2 rows`, flags)
 		for _, was := range []string{"007", "Ann"} {
 			file = write(t, strings.Replace(rows("007", "Ann"), was, "else", 1))
-			ends(1, `line \d repeats a row that this run has as "`+was+`"`, flags)
+			ends(1, `line \d repeats a row that this run has as "`+was+`"`, strings.TrimSuffix(flags, " --again"))
 		}
 	}
 }
@@ -218,7 +220,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	for key, of := range map[string]int{api.Key: 3, narrow.APIKey: 2} { // each other, an earlier payment, and the address book
 		out := pays(t, &remit.Client{URL: api.URL, Key: key}, file, "--dry-run", 0, "")
 		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid or proposed before)": 2,
-			"(in your address book)": 2 * (of - 2)} {
+			"(your address book)": 2 * (of - 2)} {
 			if got := strings.Count(out, text); got != want {
 				t.Errorf("%q is there %d times, not %d:\n%s", text, got, want, out)
 			}

@@ -67,12 +67,7 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 }
 
 func (p *payout) find(ctx context.Context) error {
-	free := map[content][]*payRow{}
-	for _, r := range p.rows {
-		if r.hash == "" {
-			free[r.content()] = append(free[r.content()], r)
-		}
-	}
+	free := p.free()
 	for {
 		found, err := p.under(ctx, p.batchKey(p.number))
 		if err != nil || len(found) == 0 {
@@ -89,6 +84,18 @@ func (p *payout) find(ctx context.Context) error {
 	}
 }
 
+// free returns the rows without a payment, by their content.
+func (p *payout) free() map[content][]*payRow {
+	free := map[content][]*payRow{}
+	for _, r := range p.rows {
+		if r.hash == "" {
+			c := content{r.to, r.amount, r.reference}
+			free[c] = append(free[c], r)
+		}
+	}
+	return free
+}
+
 // under returns the payment stored under a key, if any.
 func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment, err error) {
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
@@ -96,7 +103,7 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, fmt.Errorf("reading what this run has paid: %w", err)
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run pays %s; add --asset %s", one.Token, one.Asset)
+			return nil, fmt.Errorf("this run has paid %s; if this file is of the same payout, add --asset %s, else another --run", one.Token, one.Asset)
 		}
 		stored = append(stored, one)
 	}
@@ -146,8 +153,6 @@ type content struct {
 	amount    token.Amount
 	reference string
 }
-
-func (r *payRow) content() content { return content{r.to, r.amount, r.reference} }
 
 // take takes the entries of the batch with the next number out of the rows that are free, which the map holds by their
 // content. If the batch was redacted or recovered, any row of the same recipient and amount is taken.
@@ -247,10 +252,11 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 	case shut(refusal):
 		return false, fmt.Errorf("%w; use another --key, since this one can pay no row", err)
 	case refusal.Code == "idempotency_key_reused": // by another process, or for another file
-		before, repeats := p.number, len(p.repeats())
+		before := p.number
+		_, was := p.repeats()
 		if err = p.look(ctx, true); err != nil {
 			return p.stop(rows, unknown, Plain(err))
-		} else if len(p.repeats()) > repeats && !p.Duplicates {
+		} else if _, now := p.repeats(); len(now) > len(was) && !p.Again {
 			return false, errors.New("a row was paid under another reference meanwhile; run the same command again")
 		}
 		if *stale++; p.number > before {

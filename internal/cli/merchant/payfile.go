@@ -58,9 +58,6 @@ var (
 	payColumns     = append([]string{"amount", "amount_units", "reference", "asset"}, addressColumns...)
 )
 
-// referenceLimit is the longest reference that the API takes, in code points.
-const referenceLimit = 128
-
 // parse reads the rows of a whole file of payments: of the assets that its column names, else of the run's. bad lists
 // each row that cannot be paid, by line and reason. An error means that the file as a whole cannot be read.
 //
@@ -218,8 +215,8 @@ func (f *payFile) read(row *payRow, fields []string) (err error) {
 	if i, there := f.column["name"]; there {
 		row.name = fields[i]
 	}
-	if utf8.RuneCountInString(row.reference) > referenceLimit {
-		return fmt.Errorf("the reference is too long; shorten it to %d characters", referenceLimit)
+	if utf8.RuneCountInString(row.reference) > 128 {
+		return errors.New("the reference is too long; shorten it to 128 characters")
 	}
 	address := fields[f.column[f.address]]
 	if row.to, err = token.ParseAddress(strings.TrimSpace(address)); err != nil {

@@ -102,8 +102,8 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "  paid elsewhere  %s: paid, pending or unknown by another run or program; %s\n",
 			elsewhere.text(p), strings.Join(slices.Sorted(maps.Keys(places)), ", "))
 	}
-	repeats := p.repeats()
-	for _, line := range append(repeats, warnings...) {
+	twins, changed := p.repeats()
+	for _, line := range slices.Concat(twins, changed, warnings) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	switch {
@@ -114,16 +114,19 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	case elsewhere.rows > 0 && !p.Again:
 		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; name that --run, "+
 			"or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
-	case len(repeats) > 0 && !p.Duplicates:
-		return fmt.Errorf("nothing was %s: the file has %s; add --duplicates to %s them too, or correct the references",
-			done, counted(len(repeats), "repeat"), do)
+	case len(changed) > 0 && !p.Again:
+		return fmt.Errorf("nothing was %s: this run has %s otherwise; restore or remove it, or add --again to %s it too",
+			done, counted(len(changed), "row"), do)
+	case len(twins) > 0 && !p.Duplicates:
+		return fmt.Errorf("nothing was %s: the file has %s; remove them, or add --duplicates to %s them too",
+			done, counted(len(twins), "repeat"), do)
 	}
 	return nil
 }
 
 // repeats describes the rows to pay that may pay twice. Such a row has the content of an earlier row; or, of a row that
 // this run has paid and the file no longer has, the recipient and either the amount or the reference.
-func (p *payout) repeats() (lines []string) {
+func (p *payout) repeats() (twins, changed []string) {
 	paid := map[[2]string]string{}
 	for _, was := range p.lacking {
 		paid[[2]string{was[6], was[7]}] = fmt.Sprintf("a row that this run has as %q", was[9])
@@ -134,14 +137,15 @@ func (p *payout) repeats() (lines []string) {
 	for _, r := range p.rows {
 		to := r.to.String()
 		earlier := cmp.Or(paid[[2]string{to, r.amount.String()}], paid[[2]string{to, "as " + noFormula(r.reference)}])
-		if r.twin != 0 {
-			earlier = fmt.Sprint("line ", r.twin)
-		}
+		line := fmt.Sprintf("line %d repeats %s: %s to %s", r.line,
+			cmp.Or(earlier, fmt.Sprint("line ", r.twin)), p.tokens(r.amount), to)
 		if r.status == "" && earlier != "" {
-			lines = append(lines, fmt.Sprintf("line %d repeats %s: %s to %s", r.line, earlier, p.tokens(r.amount), to))
+			changed = append(changed, line)
+		} else if r.status == "" && r.twin != 0 {
+			twins = append(twins, line)
 		}
 	}
-	return lines
+	return twins, changed
 }
 
 func consent(ctx context.Context, out io.Writer) error {
@@ -167,7 +171,7 @@ func consent(ctx context.Context, out io.Writer) error {
 }
 
 // compare returns a warning for each row to pay whose address may be mistaken for that of another row, of the file's
-// results, or of the newest 100 entries of the address book, payments or proposals, as far as the key may read. It also
+// results, or of the newest 1,000 entries of the address book, payments or proposals, as far as the key may read. It also
 // notes the rows that another run or program has paid or proposed, by these results, payments and proposals.
 func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	type ends [4]byte
@@ -192,7 +196,7 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	}
 	q := url.Values{"limit": {"100"}}
 	err = errors.Join(
-		newest(ctx, p, p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "in your address book") }),
+		newest(ctx, p, p.api.ListRecipients(ctx, q), func(e remit.Recipient) { learn(e.Address, "your address book") }),
 		newest(ctx, p, p.api.List(ctx, q), func(m remit.Payment) { note(m, m.CreatedAt.Format("on "+time.DateOnly)) }),
 		newest(ctx, p, p.api.Proposals(ctx, q), func(held remit.Proposal) {
 			if !over(string(held.Status)) && held.Status != "released" { // that is a payment
@@ -232,14 +236,14 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	return warnings, err
 }
 
-// newest reads the first page of a list of pages of 100, unless the key may not read it.
+// newest reads the first 1,000 of a list, unless the key may not read it.
 func newest[T any](ctx context.Context, p *payout, list iter.Seq2[T, error], read func(T)) error {
 	_, err := retried(ctx, p.Patience, func() (n int, err error) {
 		for one, err := range list {
 			if n++; err != nil {
 				return n, err
 			}
-			if read(one); n == 100 {
+			if read(one); n == 1000 {
 				break
 			}
 		}

@@ -24,32 +24,34 @@ func (p *payout) propose(ctx context.Context) error {
 	if err := p.summary(ctx, p.out); err != nil || p.DryRun {
 		return err
 	}
-	number, ended := 0, 0
-	for rows := range slices.Chunk(p.rows, p.size) {
-		key, asked := p.proposal(number, rows)
-		number++
+	todo := p.rows
+	if p.Batch { // proposed batches stay as they are, and new rows make others
+		todo = slices.DeleteFunc(slices.Clone(todo), func(r *payRow) bool { return r.status != "" })
+	}
+	for rows := range slices.Chunk(todo, p.size) {
+		r := rows[0]
+		key, asked := p.proposal(p.number, rows)
+		p.number++
 		made, err := retried(ctx, p.Patience, func() (remit.Proposal, error) { return p.api.AttemptProposal(ctx, key, asked) })
 		refusal, is := errors.AsType[*remit.Refused](err)
 		switch {
 		case is && !p.Batch && key != p.batchKey(0) && !shut(refusal):
-			ended++
-			fmt.Fprintf(p.out, "line %d is refused: %s\n", rows[0].line, why(refusal))
+			p.lost(r, refused, why(refusal))
+			fmt.Fprintf(p.out, "line %d is refused: %s\n", r.line, r.problem)
 			continue
 		case is && refusal.Code == "idempotency_key_reused":
-			return fmt.Errorf("line %d: this run has other rows or no batches; go on as it was begun", rows[0].line)
+			return fmt.Errorf("line %d: another file or process has proposed in this run; repeat the command", r.line)
 		case err != nil:
-			return fmt.Errorf("line %d: %w; correct that and repeat: none is proposed twice", rows[0].line, err)
+			return fmt.Errorf("line %d: %w; correct that and repeat: none is proposed twice", r.line, err)
 		}
-		now, r := asPayment(made), rows[0]
-		if p.noted(r, now); now.Status == "failed" || over(r.status) {
-			ended += len(rows)
-		}
+		p.paid(rows, asPayment(made), key)
 		text := fmt.Sprintf("line %d, %s: %s is %s %s", r.line, counted(len(rows), "row"), made.ID, r.status, r.problem)
 		fmt.Fprintln(p.out, strings.TrimSpace(text))
 	}
-	if ended > 0 {
+	ended := p.of(func(r *payRow) bool { return r.status == "failed" || r.status == refused || over(r.status) })
+	if ended.rows > 0 {
 		return fmt.Errorf("%s refused, failed or ended; correct them, or put them into a file of their own with "+
-			"another --run", counted(ended, "row"))
+			"another --run", counted(ended.rows, "row"))
 	}
 	fmt.Fprintln(p.out, "Each is paid at its time, once another key with the scope payments:approve has approved it:\n"+
 		"POST /proposals/prp_…/approve")
@@ -76,20 +78,25 @@ func (p *payout) proposedBefore(ctx context.Context) error {
 		return fmt.Errorf("this run was proposed %s (%s is %s); repeat it so, or cancel it and take another --run",
 			due, held.ID, held.Status)
 	}
-	a, batches := held.Request, map[string][]*payRow{}
+	if p.Batch && held.Request.Payments != nil {
+		for free := p.free(); held != nil && err == nil; held, err = p.proposed(ctx, p.batchKey(p.number)) {
+			as := asPayment(*held)
+			as.TxHash, as.Failure = held.ID, nil // so each row is taken once, also if it failed
+			if err := p.take(as, free); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	a := held.Request
 	i := slices.IndexFunc(p.rows, func(r *payRow) bool {
 		return r.pays(a.To, a.Amount) && r.reference == a.Reference && strings.EqualFold(r.asset.Asset, a.Asset)
 	})
-	if p.Batch {
-		for rows := range slices.Chunk(p.rows, p.size) {
-			batches[p.batchKey(len(batches))] = rows
-		}
-	} else if i < 0 {
+	if p.Batch || i < 0 {
 		return errors.New("this run was begun with --batch, another asset, or a row that is not in the file; " +
 			"go on as it was begun")
-	} else {
-		p.rows[i].key = p.batchKey(0)
 	}
+	p.rows[i].key = p.batchKey(0)
 	n := 0
 	for made, err := range p.api.Proposals(ctx, url.Values{"limit": {"100"}}) { // the newest first
 		if err != nil || made.CreatedAt.Before(held.CreatedAt.Add(-time.Minute)) { // clocks differ
@@ -100,9 +107,6 @@ func (p *payout) proposedBefore(ctx context.Context) error {
 				"GET /proposals, and propose these from a file of their own under another --run")
 		}
 		p.match(asPayment(made))
-		for _, r := range batches[made.IdempotencyKey] {
-			p.noted(r, asPayment(made))
-		}
 	}
 	return nil
 }

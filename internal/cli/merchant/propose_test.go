@@ -73,7 +73,7 @@ func TestProposeAFile(t *testing.T) {
 	}
 	for _, rows := range []string{a + c, c + a} {
 		try(rows, "r --propose", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
-			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --duplicates`)
+			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --again`)
 	}
 	for newer, says := range map[int]string{9_000: `(?s)proposed before +2 rows.*to propose +nothing\n`,
 		10_001: `nothing was proposed: over 10,000 proposals are newer`} {
@@ -130,14 +130,16 @@ func TestProposeAFile(t *testing.T) {
 		t.Errorf("%d are paid", paid)
 	}
 	proposals := open()
-	try(a+b, "batch --propose --batch", 0, `(?s)proposed before 2 rows.*to propose      nothing\nline 2, 2 rows`)
-	try(a+c, "batch --propose --batch", 1, `line 2: this run has other rows or no batches`)
+	try(a+b, "batch --propose --batch", 0, `(?s)proposed before 2 rows.*to propose      nothing\nEach is paid`)
+	try(a+c, "batch --propose --batch", 1, `this run has 1 row otherwise; restore`)
 	try(a+b, "batch --propose", 1, "was begun")
-	if len(open()) != len(proposals) {
-		t.Error("its rows were proposed one by one")
+	d := "0x3333333333333333333333333333333333333333,1,d\n"
+	try(b+a+d, "batch --propose --batch", 0, `(?s)proposed before 2 rows.*\nline 4, 1 row: prp_\w+ is awaiting_approval\n`)
+	if all := open(); len(all) != len(proposals)+1 || len(all[0].Request.Payments) != 1 {
+		t.Errorf("a row more, and others sorted: %+v", all)
 	}
 	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
-	try(a+b, "batch --propose --batch", 1, `(?s)failed or ended 2 rows.* is cancelled\n2 rows refused, failed or ended`)
+	try(a+b, "batch --propose --batch", 1, `(?s)failed or ended 2 rows.*\n2 rows refused, failed or ended`)
 	try(a+b, "batch --batch", 1, `paid: this run is proposed \(prp_\w+ is cancelled\)`)
 	try(a, "alone --again", 2, "")
 	try(a+b, "alone --propose", 1, "paid without --propose; give the proposals")

@@ -57,7 +57,7 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	whole, fraction, pointed := strings.Cut(s, ".")
 	switch {
 	case strings.Contains(s, ","):
-		return Amount{}, fmt.Errorf("%w: has a comma; write 1234.5", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: has a comma; write it with a point, and no other mark", ErrAmount)
 	case pointed && (whole == "" || fraction == ""):
 		return Amount{}, fmt.Errorf("%w: a point needs digits on both sides", ErrAmount)
 	case len(fraction) > decimals:
