@@ -147,7 +147,7 @@ func (r asked) validity(err error) error {
 	switch {
 	case errors.Is(err, dispatch.ErrKeyReused):
 		return invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
-			"This Idempotency-Key was used for a payment with other content, or a proposal that has ended"}}
+			"This Idempotency-Key was used for other content, on another route, or for a proposal that has ended"}}
 	case errors.Is(err, dispatch.ErrOwnWallet):
 		own := 0
 		if ofEntry {
