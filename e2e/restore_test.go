@@ -168,7 +168,7 @@ func TestRestorePage(t *testing.T) {
 		t.Errorf("a table that was just restored: %s", bad)
 	}
 	d.follow("keep ")
-	if report := d.follow("remit recover --table"); !strings.Contains(report, "\n1 payments put back, 0.000005 ") {
+	if report := d.follow("remit recover --table"); !strings.Contains(report, "\npayments put back: 1, 0.000005 ") {
 		t.Errorf("the account of the recovery: %s", report)
 	}
 	d.use("use ExistingPaymentsTable")

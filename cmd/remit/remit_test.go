@@ -235,9 +235,9 @@ func TestRecoverPage(t *testing.T) {
 	}
 	guidetest.Run(t, binary+" wallet pause --yes --reason audit $("+binary+" wallet list | grep -om1 '0x[0-9A-Fa-f]*')")
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
-	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "2 wallets, 256 nonces to use up",
-		"256 nonces used up", "1 payments of the tables are", "0 payments put back, 0 USDC",
-		"1 wallets pay again; 1 stay paused,", "0 payments to put back, 0 USDC"} {
+	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "wallets 2; nonces to use up: 256",
+		"nonces used up: 256", "payments of the tables that are on the chain: 1", "payments put back: 0, 0 USDC",
+		"wallets that pay again: 1; that stay paused: 1", "payments to put back: 0, 0 USDC"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

@@ -226,7 +226,7 @@ func TestAThiefsKeysEnd(t *testing.T) {
 	local := operatortest.Empty(t, stack.Config{})
 	local.Keys = keys
 	out, err := operatortest.Local(t.Context(), local, "keys", "revoke-all", "--merchant", made.Key.MerchantID, "--yes")
-	if err != nil || !strings.HasPrefix(out, "2 keys end\n") {
+	if err != nil || !strings.HasPrefix(out, "keys that end: 2\n") {
 		t.Errorf("%q, %v", out, err)
 	}
 }

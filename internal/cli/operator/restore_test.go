@@ -147,7 +147,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	}
 	for range 2 { // a command that crashed is run again
 		if out, err := a.Remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil ||
-			!strings.HasPrefix(out, "3 keys end\n") {
+			!strings.HasPrefix(out, "keys that end: 3\n") {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
@@ -170,12 +170,12 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	registry.Store = restored
 	_, err := registry.Rotate(t.Context(), kept, kept.ID, time.Hour, told)
 	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " +
-		kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||
+		kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "keys that end: 2\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
 		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
 	}
 	if out, err := a.Remit("keys revoke-all --yes --table keys=ends-after"); err != nil ||
-		!strings.HasPrefix(out, "5 keys end\n") || works("in its overlap", time.Now()) {
+		!strings.HasPrefix(out, "keys that end: 5\n") || works("in its overlap", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
 	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "

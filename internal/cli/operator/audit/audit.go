@@ -158,7 +158,7 @@ func (a *auditor) readChain(ctx context.Context) error {
 		}
 		a.transfers = append(a.transfers, found...)
 		if a.Account != nil && end < last {
-			fmt.Fprintf(os.Stderr, "read blocks up to %d of %d: %d transfers\n", end, last, len(a.transfers))
+			fmt.Fprintf(os.Stderr, "read blocks up to %d of %d; transfers: %d\n", end, last, len(a.transfers))
 		}
 	}
 	return nil

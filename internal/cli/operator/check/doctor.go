@@ -110,7 +110,7 @@ func (e *examination) grantsFit(ctx context.Context) (string, error) {
 			err = errors.Join(err, fmt.Errorf("%s may not sign for %s: remit wallet import --kms %s", lacking, r.Address, r.Key))
 		}
 	}
-	return fmt.Sprintf("%d keys, signed with by the functions alone", keys), err
+	return fmt.Sprintf("keys: %d, signed with by the functions alone", keys), err
 }
 
 func except(all, known []string) string {

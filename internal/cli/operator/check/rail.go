@@ -234,5 +234,5 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
 		}
 	}
-	return fmt.Sprintf("%d wallets, %d active", len(e.wallets), len(e.wallets.Paying(""))), err
+	return fmt.Sprintf("wallets: %d, active: %d", len(e.wallets), len(e.wallets.Paying(""))), err
 }

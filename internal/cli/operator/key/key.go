@@ -256,7 +256,7 @@ func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none 
 }
 
 func endedAnswer(ended []string) change.Answer {
-	return change.Answer{Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
+	return change.Answer{Text: fmt.Sprintf("keys that end: %d\n%s", len(ended), strings.Join(ended, "\n"))}
 }
 
 // ofMerchant revokes the merchant's keys until none is valid: a key can make others until its revocation takes effect.

@@ -198,8 +198,8 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
 	do := map[bool][]any{true: {"to use", "to put"}, false: {"used", "put"}}[r.DryRun]
-	fmt.Fprintf(&b, "%s: %d wallets, %d nonces %s up\n%d payments of the tables are on the chain\n%d payments %s back"+
-		", %s\n%d transfers without a payment's id\n", r.Rail, r.Wallets, r.Noops, do[0], r.Known, r.Stored, do[1],
+	fmt.Fprintf(&b, "%s: wallets %d; nonces %s up: %d\npayments of the tables that are on the chain: %d\npayments %s back: "+
+		"%d, %s\ntransfers without a payment's id: %d\n", r.Rail, r.Wallets, do[0], r.Noops, r.Known, do[1], r.Stored,
 		d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
@@ -215,7 +215,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 	case r.DryRun:
 		b.WriteString("nothing was changed: a run would use up these nonces, and put these payments back\n")
 	case r.Resumed:
-		fmt.Fprintf(&b, "%d wallets pay again; %d stay paused, for reasons that remit wallet list shows\n",
+		fmt.Fprintf(&b, "wallets that pay again: %d; that stay paused: %d (remit wallet list shows why)\n",
 			r.Wallets-r.stay, r.stay)
 	default:
 		b.WriteString("the wallets are paused: remit wallet resume lets each pay again\n")

@@ -78,7 +78,7 @@ func (c resend) Change(ctx context.Context, d *deployed.Deployment) (change.Chan
 	}
 	_, text := Deliveries(all)
 	return change.Change{
-		Consequences: fmt.Sprintf("%s\nThese %d events go to %s again, unchanged.", text, len(all), c.Endpoint),
+		Consequences: fmt.Sprintf("%s\nEvents that go to %[3]s again, unchanged: %[2]d.", text, len(all), c.Endpoint),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			sent, err := log(d).ResendAll(ctx, all)
 			if err != nil {
