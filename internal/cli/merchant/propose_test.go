@@ -138,9 +138,12 @@ func TestProposeAFile(t *testing.T) {
 	if all := open(); len(all) != len(proposals)+1 || len(all[0].Request.Payments) != 1 {
 		t.Errorf("a row more, and others sorted: %+v", all)
 	}
-	must.Get(api.Cancel(t.Context(), proposals[0].ID))(t)
+	failed := must.Get(second.Approve(t.Context(), proposals[0].ID))(t)
+	for ; failed.Payment == nil || failed.Payment.Status != "failed"; time.Sleep(100 * time.Millisecond) {
+		failed = must.Get(api.GetProposal(t.Context(), failed.ID))(t)
+	}
 	try(a+b, "batch --propose --batch", 1, `(?s)failed or ended 2 rows.*\n2 rows refused, failed or ended`)
-	try(a+b, "batch --batch", 1, `paid: this run is proposed \(prp_\w+ is cancelled\)`)
+	try(a+b, "batch --batch", 1, `paid: this run is proposed \(prp_\w+ is released\)`)
 	try(a, "alone --again", 2, "")
 	try(a+b, "alone --propose", 1, "paid without --propose; give the proposals")
 }
