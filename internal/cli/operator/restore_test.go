@@ -107,6 +107,13 @@ func TestPauseAll(t *testing.T) {
 			t.Errorf("remit %s: %v, want %q", line, err, want)
 		}
 	}
+	for _, of := range []wallet.ID{id(0), id(1), id(2), gone} {
+		must.OK(t, store.Pause(t.Context(), of, wallet.Suspicion+": remit recover is at work"))
+	}
+	if out, err := a.Remit("wallet resume --all --yes --table payments=pause-payments"); err != nil ||
+		!strings.HasPrefix(out, "no pause to end") || strings.Count(out, "remit recover has not ended") != 4 {
+		t.Errorf("before the recovery ended: %q, %v", out, err)
+	}
 	for _, which := range []string{id(1).Address.String(), "--all"} {
 		must.OK(t, store.Pause(t.Context(), id(1), wallet.Suspicion))
 		must.Get(a.Remit("wallet pause --yes --reason stolen --table payments=pause-payments " + which))(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/payments/payment"
@@ -12,8 +13,15 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// held begins the reason for which Hold pauses a wallet.
-const held = wallet.Suspicion + ": remit recover is at work"
+// Hold pauses a wallet for held, and End for ended.
+const (
+	held  = wallet.Suspicion + ": remit recover is at work"
+	ended = wallet.Suspicion + ": remit recover has ended"
+)
+
+// Unfinished reports whether Hold paused the wallet for a recovery that has not ended: its tables may lack payments,
+// also if its next nonce is no more behind the chain.
+func Unfinished(w wallet.Wallet) bool { return strings.HasPrefix(w.Paused, held) }
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
 // that has a key and is not registered is registered as draining: it may have been a merchant's, whose coins must never
@@ -80,7 +88,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 			of, _ := wallets.Find(id.Address)
 			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{},
 				Paused: held, Merchant: of.Merchant}, r.Token.Contract)
-		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
+		case err == nil && (Unfinished(w) || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:
 			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(held))
@@ -92,16 +100,20 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 	return false, store.ErrChanged
 }
 
-// Resume ends the pauses of Hold, and of a run that stopped every wallet. Other reasons keep a wallet paused.
-func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
+// End notes that every rail is recovered: an operator may resume the wallets then. With resume it ends the pauses of
+// Hold, and of a run that stopped every wallet; other reasons keep a wallet paused.
+func (r *Recovery) End(ctx context.Context, ids []wallet.ID, resume bool) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
+		to := w.PausedFor(ended)
+		if resume {
+			_, to = w.Reasons()
+		}
 		if err == nil && w.Suspect() {
-			_, other := w.Reasons()
-			err = r.Store.Repause(ctx, id, w.Paused, other)
+			err = r.Store.Repause(ctx, id, w.Paused, to)
 		}
 		if err != nil {
-			return fmt.Errorf("resuming %s: %w", id.Address, err)
+			return fmt.Errorf("ending the recovery of %s: %w", id.Address, err)
 		}
 	}
 	return nil

@@ -349,7 +349,12 @@ func testRecover(t *testing.T) {
 	if got := run(); got.Stored != 0 || got.Known != 1 {
 		t.Errorf("the second run: %+v", got)
 	}
-	must.OK(t, r.Resume(t.Context(), ids))
+	for _, ended := range []bool{false, true} {
+		if w := must.Get(tables.Wallet(t.Context(), ids[0]))(t); !w.Suspect() || recovery.Unfinished(w) == ended {
+			t.Errorf("ended %t: it is paused for %q", ended, w.Paused)
+		}
+		must.OK(t, r.End(t.Context(), ids, ended))
+	}
 	if paused(ids[0]) != "" || paused(ids[1]) != "theft" {
 		t.Errorf("after Resume the wallets are paused for %q and %q", paused(ids[0]), paused(ids[1]))
 	}
@@ -540,7 +545,7 @@ func oneCallFails(t *testing.T, has, request string) {
 				_, err = r.Run(t.Context(), ids)
 			}
 			if err == nil {
-				err = r.Resume(t.Context(), ids)
+				err = r.End(t.Context(), ids, true)
 			}
 			return err
 		}

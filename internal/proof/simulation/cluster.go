@@ -763,7 +763,7 @@ func recoverRails(ctx context.Context, all []*recovery.Recovery) (total recovery
 	}
 	for i, r := range all {
 		if !r.DryRun && err == nil {
-			err = r.Resume(ctx, ids[i])
+			err = r.End(ctx, ids[i], true)
 		}
 	}
 	return total, err

@@ -126,11 +126,13 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 			text += fmt.Sprintf("%s: left out; a run pauses its wallets until it is recovered too\n", r.on.Name())
 			continue
 		}
-		if c.Resume && !c.DryRun && clean {
-			if err := r.Recovery.Resume(ctx, r.ids); err != nil {
+		if !c.DryRun {
+			r.Resumed = c.Resume && clean
+			if err := r.End(ctx, r.ids, r.Resumed); err != nil {
 				return none, err
 			}
-			r.Resumed = true
+		}
+		if r.Resumed {
 			r.stay = len(slices.DeleteFunc(r.ids, func(id wallet.ID) bool {
 				w, err := r.Store.Wallet(ctx, id)
 				return err == nil && w.Paused == ""

@@ -102,9 +102,14 @@ func TestMoveUnknown(t *testing.T) {
 
 // TestSweep sweeps wallets with payments under way, and with no tokens.
 func TestSweep(t *testing.T) {
+	poor := httptest.NewServer(operatortest.WellNode(operatortest.Node{"eth_call": operatortest.Word(0), "eth_chainId": `"result":"0x539"`}))
+	defer poor.Close()
 	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
 		must.OK(e, e.settle(e.T.Context()))
+		own := e.Nodes[e.Config.ChainID]
 		e.play(map[string]func(){"a run begins": func() { must.OK(e, e.soon(e.T.Context())) },
+			"a node without its coins": func() { e.Nodes[e.Config.ChainID] = []string{own[0], poor.URL} },
+			"that is gone":             func() { e.Nodes[e.Config.ChainID] = own },
 			"U drains": func() { e.own(1, wallet.Draining) }}, nil)
 	})
 }

@@ -294,7 +294,7 @@ type walletRetire struct {
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	_, r, err := d.HolderOf(ctx, c.Address)
-	held, unread := d.View(ctx, c.Address)
+	held, unread := d.Agreed(ctx, c.Address)
 	holds := d.Holds(held.Account)
 	switch err = cmp.Or(err, unread); {
 	case err != nil:
