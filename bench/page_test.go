@@ -206,8 +206,7 @@ func TestThePlanIsOfTheResults(t *testing.T) {
 	}
 }
 
-// months are the payments and the API keys in use of four customers' months. The last is
-// the one whose bill is shown in full.
+// months are the payments and the API keys in use of four customers' months. The last one's bill is shown in full.
 var months = []struct {
 	name           string
 	payments, keys float64

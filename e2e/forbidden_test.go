@@ -22,8 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestForbidden tries, under each function's role, the acts that a thief would
-// steal it for, and expects AWS to refuse them.
+// TestForbidden tries, under each function's role, what a thief would steal it for, and expects AWS to refuse it.
 func TestForbidden(t *testing.T) {
 	s := start(t)
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
@@ -82,8 +81,7 @@ func (s *stack) signer(t *testing.T) *string {
 	return must.Get(kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), signingKey(localaws.StackName)))(t).KeyMetadata.Arn
 }
 
-// tampering returns attempts to write in each guarded partition in each way. allowed names who
-// may, by way and partition.
+// tampering returns attempts to write in each guarded partition in each way. allowed names who may do it.
 func (s *stack) tampering(allowed map[string]string) (all []attempt) {
 	payments := aws.String(s.Outputs["PaymentsTableName"])
 	for name, way := range map[string]func(table *string, key, partition string) func(context.Context, aws.Config) error{

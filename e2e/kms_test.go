@@ -146,8 +146,7 @@ func signingKey(stack string) *kms.CreateKeyInput {
 		Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
 }
 
-// restart publishes a function anew, as a deployment does: its processes read settings
-// and the registry when they start.
+// restart publishes a function anew, as a deployment does: its processes read settings when they start.
 func (s *stack) restart(t *testing.T, function string) {
 	t.Helper()
 	functions, name := lambda.NewFromConfig(s.Administrator()), aws.String(s.Resources[function+"Function"])

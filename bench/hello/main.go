@@ -1,5 +1,4 @@
-// Command hello is the smallest useful Lambda function in Go. The benchmark of
-// cold starts compares Remit's functions with it.
+// Command hello is the smallest useful Lambda function in Go. The benchmark of cold starts compares ours with it.
 package main
 
 import (

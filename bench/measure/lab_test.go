@@ -87,8 +87,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// each calls do for 0 to n-1, at most width calls at a time, and returns the first
-// error. After an error no further call begins.
+// each calls do for 0 to n-1, at most width at a time, and returns the first error, after which no call begins.
 func each(ctx context.Context, width, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(width)

@@ -90,8 +90,7 @@ func BenchmarkNodes(t *testing.B) {
 // noNoop reports a run that shows nothing, since by chance no request of a pair came too late.
 const noNoop = "no nonce was left to a no-op"
 
-// accept pays through a node with a habit. It returns how many payments it asked
-// for, and the promises that were broken.
+// accept pays through a node with a habit. It returns how many payments it asked for, and the broken promises.
 func accept(t *testing.B, remit, kind string, h habit) (int, map[string][]string) {
 	payments, wallets := 60, 2
 	switch h.Name {
@@ -194,8 +193,7 @@ func (v *victim) operate(ctx context.Context, command ...string) (string, error)
 	return string(said), err
 }
 
-// enableBatches has an operator make the contract and give each wallet's allowance, and
-// returns when all of that is confirmed.
+// enableBatches has an operator make the contract and give each wallet's allowance, and awaits that all is confirmed.
 func (v *victim) enableBatches(ctx context.Context) error {
 	for said := ""; !strings.Contains(said, "The contract is there"); sleep(ctx, 100*time.Millisecond) {
 		var err error

@@ -147,8 +147,7 @@ func BenchmarkColdstart(b *testing.B) {
 	lambda := strings.Fields("AWS_REGION=us-east-1 AWS_LAMBDA_FUNCTION_MEMORY_SIZE=128 AWS_ACCESS_KEY_ID=bench " +
 		"AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON " +
 		"_HANDLER=bootstrap AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"))
-	// In turns, so that other work of the machine slows all alike. The first round
-	// brings the files into memory and does not count.
+	// In turns, so that the machine's other work slows all alike. The first round reads the files and does not count.
 	for round := range 1 + pick(15, 3) {
 		for _, f := range all {
 			cmd, said := exec.Command(f.path), &bytes.Buffer{}

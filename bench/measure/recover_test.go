@@ -18,8 +18,7 @@ const keyTable = "remit-api-keys"
 
 // BenchmarkRecover pays under load, kills the server with SIGKILL, and empties every table, or takes all of them back
 // to a copy that was made of them as another SIGKILL left them. After remit recover every request is made again: the
-// chain has one transfer for each, and the answer names it. The keys of merchants are put back: who a merchant is, no
-// chain tells.
+// chain has one transfer for each, and the answer names it. The keys of merchants are put back: no chain has them.
 func BenchmarkRecover(t *testing.B) {
 	remit := build(t, nil, "github.com/remit-payouts/remit/cmd/remit")
 	for kind := range strings.SplitSeq(*nodesFlag, ",") {

@@ -83,8 +83,7 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// Deploy starts a stack, builds and deploys the template there with a KMS key of its own,
-// and adds the chain as its rail.
+// Deploy starts a stack, builds and deploys the template there with a KMS key, and adds the chain as its rail.
 func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// foreign matches hosts of package registries, which each machine configures, and paths of one
-// machine's home directory.
+// foreign matches hosts of package registries, which each machine configures, and paths in a home directory.
 var foreign = regexp.MustCompile(`proxy\.golang\.org|sum\.golang\.org|registry\.npmjs\.org|\bpypi\.org|pythonhosted\.org|repo1?\.maven|deb\.debian\.org` +
 	`|(^|[\s"'=(:])/(root|home|Users|work)/`)
 
@@ -125,8 +124,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// files returns every text file of the repository by its path, without built, installed or fetched
-// files. It reads them once.
+// files returns every text file of the repository by its path, without built, installed or fetched ones. It reads once.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	return must.Get(tree())(t)
@@ -163,8 +161,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestGuides checks every stack parameter, output and setting in the guides. Package main of
-// cmd/remit checks their commands.
+// TestGuides checks every stack parameter, output and setting in the guides. Package cmd/remit checks commands.
 func TestGuides(t *testing.T) {
 	pages, template := files(t), readTemplate(t)
 	parameters, outputs := at[node](template, "Parameters"), at[node](template, "Outputs")

@@ -153,8 +153,7 @@ func logsWords(r node) string {
 	return ""
 }
 
-// repeats finds a variable in the gateway's own answers: its message about a malformed
-// Authorization header quotes the header.
+// repeats finds a variable in the gateway's own answers: its message about a malformed Authorization header quotes it.
 func repeats(r node) string {
 	responses := at[node](r, "Properties.GatewayResponses")
 	for kind, response := range responses {

@@ -20,8 +20,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// A node is template.yaml or a part of it, as written. Intrinsic functions appear as their
-// arguments: `!Ref X` is the string X.
+// A node is template.yaml or a part of it, as written. Functions appear as their arguments: `!Ref X` is the string X.
 type node = map[string]any
 
 // readTemplate returns template.yaml, which tests do not change.
@@ -133,8 +132,7 @@ func TestVariablesAreRead(t *testing.T) {
 	}
 }
 
-// TestRoutes: the gateway sends exactly our routes to their functions, with the authorizer before
-// those that need a key.
+// TestRoutes: the gateway sends exactly our routes to their functions, with the authorizer if they need a key.
 func TestRoutes(t *testing.T) {
 	type route struct{ method, path, function, authorizer string }
 	coded := map[route]bool{}

@@ -158,8 +158,7 @@ func (b bench) source(file string) (string, error) {
 	return string(text), err
 }
 
-// overlay writes changed files, by their names in the repository, and returns
-// the file that tells the compiler to take them.
+// overlay writes changed files, by their names in the repository, and returns the file that has the compiler take them.
 func (b bench) overlay(dir string, changed map[string]string) (string, error) {
 	replace := map[string]string{}
 	for file, text := range changed {

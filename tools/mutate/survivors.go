@@ -35,8 +35,7 @@ var unfaced = []string{"TestReplay"}
 //go:embed survivors.txt
 var survivorsText string
 
-// parseSurvivors reads the names of the mutants that survive for a reason. Each
-// is a line, and indented lines below say why.
+// parseSurvivors reads the names of the mutants that survive for a reason: each is a line, and indented lines say why.
 func parseSurvivors(text string) map[string]string {
 	reasons, name := map[string]string{}, ""
 	for line := range strings.Lines(text) {

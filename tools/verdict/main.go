@@ -81,8 +81,7 @@ var once = []string{"TestABusThatIsDown", "TestCostOfSettling", "TestEveryFault"
 	"TestPagesFitIntoAnAnswer", "TestPayBatches", "TestPayBatchesAfterAFailure", "TestPayKilledAtRandom",
 	"TestPaymentsGoFirst", "TestReadsTransfersFromAnyNode", "TestReplay", "TestSeeds", "TestSignsAsGoEthereumDoes"}
 
-// unraced has tools and wrappers of AWS, which share little. The race detector makes the tests of a database ten times
-// slower.
+// unraced has tools and wrappers of AWS, which share little. The race detector slows a database's tests tenfold.
 var unraced = []string{"internal/aws/", "internal/deployment/", "tools/"}
 
 // drives reports whether a package's tests do no more than drive other processes. They take longest.

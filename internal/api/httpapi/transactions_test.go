@@ -143,8 +143,7 @@ func (b *budgeted) List(ctx context.Context, f store.Filter) ([]payment.Payment,
 	return page, next, err
 }
 
-// TestPagesFitIntoAnAnswer: Lambda takes 6,291,556 bytes of JSON, in which an answer is
-// text. A page of longer payments ends early.
+// TestPagesFitIntoAnAnswer: Lambda takes 6,291,556 bytes of JSON, with the answer as text. A longer page ends early.
 func TestPagesFitIntoAnAnswer(t *testing.T) {
 	a := newAPI(t)
 	words := make(map[string]string)

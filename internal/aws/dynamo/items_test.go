@@ -484,8 +484,7 @@ func (w *wire) sent() []string {
 	return ops
 }
 
-// client returns a client of DynamoDB Local that speaks through w and waits at
-// most a millisecond before it repeats a call.
+// client returns a client of DynamoDB Local that speaks through w and repeats a call after a millisecond at most.
 func (w *wire) client(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	w.t = t
@@ -528,8 +527,7 @@ func (w *wire) cancel(n int, reasons ...string) {
 	}
 }
 
-// conflict answers the next n requests as refused because of a transaction on
-// their item, without sending them to DynamoDB.
+// conflict answers the next n requests as refused because of a transaction on their item, and does not send them.
 func (w *wire) conflict(n int) {
 	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
 		if n--; n < 0 {

@@ -229,8 +229,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestStrangersAndBadCalls: no account spends another's allowance, whatever it calls
-// with, and a call that cannot pay says so.
+// TestStrangersAndBadCalls: no account spends another's allowance, and a call that cannot pay says so.
 func TestStrangersAndBadCalls(t *testing.T) {
 	contract, some := common.Address(install.Address()), []disburser.Entry{{To: token.Address{19: 7}, Amount: token.Units(5)}}
 	tr := newTrial(t, token.Units(100), token.Units(100))

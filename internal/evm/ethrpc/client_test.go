@@ -147,8 +147,7 @@ func (r request) arg(i int) string {
 	return s
 }
 
-// raw is an answer as it stands on the wire: {"result": …} or {"error": …},
-// without the rest. An empty one is never sent.
+// raw is an answer as on the wire: {"result": …} or {"error": …}, without the rest. An empty one is never sent.
 type raw string
 
 func result(json string) raw { return raw(`"result":` + json) }

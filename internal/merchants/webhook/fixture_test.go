@@ -174,8 +174,7 @@ func registered(t *testing.T) (*fixture, webhook.Endpoint) {
 	return w, w.register(mine, hook)
 }
 
-// published is registered with event published to the endpoint, whose answers
-// have the given status codes; none means 200.
+// published is registered with event published to the endpoint, which answers with the status codes; none means 200.
 func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
 	t.Helper()
 	w, e := registered(t)
@@ -293,8 +292,7 @@ func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	return e.Status
 }
 
-// stored stores the delivery of the oldest job, as the first touch of a parked endpoint's
-// would, without an attempt, and returns it.
+// stored stores the delivery of the oldest job, as the first touch of a parked endpoint's would, and returns it.
 func (w *fixture) stored() webhook.Delivery {
 	w.t.Helper()
 	d, _, err := webhook.ParseJob(w.made[0])

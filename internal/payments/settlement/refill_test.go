@@ -32,8 +32,7 @@ func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen u
 	return porttest.ErrBroken
 }
 
-// TestRefill: Refill's requests. The wallet has a payment of 100 units and 210 wei under way, and
-// is low by one of either.
+// TestRefill: Refill's requests. The wallet has a payment of 100 units and 210 wei, and is low by one of either.
 func TestRefill(t *testing.T) {
 	const token9, ether9 = "token since 9", "ether since 9"
 	type change = func(*world, *settings.Refills)
@@ -121,8 +120,7 @@ func TestRefill(t *testing.T) {
 	}
 }
 
-// TestRefillsLeft: how many refills a funding wallet can pay, of the scarcer asset; of the token
-// alone where it pays the gas.
+// TestRefillsLeft: how many refills a funding wallet can pay, of the scarcer asset, or the token if it pays the gas.
 func TestRefillsLeft(t *testing.T) {
 	for _, test := range []struct{ unit, token, ether, want uint64 }{
 		{0, 500_000, 0, 2}, {0, 500_001, 0, 1}, {0, 1_000_001, 0, 0}, {0, 0, 1 << 58, 4}, {0, 500_000, 1 << 60, 1},

@@ -201,8 +201,7 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// TestARunTellsThatItHasComparedEveryWallet since it began: new processes rely on it. The next
-// round retries a failed comparison.
+// TestARunTellsThatItHasComparedEveryWallet since it began: new processes rely on it. The next round retries.
 func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -1,5 +1,4 @@
-// Package guidetest reads the fenced blocks of README.md, CONTRIBUTING.md and
-// docs/, so that tests run them as they are printed.
+// Package guidetest reads the fenced blocks of README.md, CONTRIBUTING.md and docs/, so that tests run them as printed.
 package guidetest
 
 import (

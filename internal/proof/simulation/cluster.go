@@ -67,8 +67,7 @@ type Setup struct {
 	Window           uint64 // payments in flight per wallet, the most that settings may allow
 	Narrow           uint64 // the part of Window that they allow; 0: all
 	MerchantCap      uint64 // of those, the most of one merchant; 0: any
-	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and
-	// no-ops of most seeds take.
+	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than most seeds take.
 	Spare          uint64
 	Coins          uint64            // units of the token in each wallet
 	Gwei           uint64            // gwei in each wallet

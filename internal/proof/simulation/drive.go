@@ -304,8 +304,7 @@ func (c *Cluster) hear(of *rail, format string, args []any) {
 	}
 }
 
-// settle is invariant I6: once reservations have aged, two runs of
-// check-receipts settle everything, while blocks are made.
+// settle is invariant I6: once reservations have aged, two runs of check-receipts settle all, while blocks are made.
 func (c *Cluster) settle() {
 	p := &faultless{Idle: true}
 	due := newTimetable()

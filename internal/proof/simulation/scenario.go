@@ -80,8 +80,7 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 	})
 }
 
-// operations returns the operations of all effects: the methods of the ports,
-// and those of clients and engines that have no port.
+// operations returns the operations of all effects: the methods of ports, and others of clients and engines.
 func operations() []string {
 	all := []string{"POST", "answer", "Hint", "Publish", "Enqueue", "Put", "Sign", "Ready"}
 	for _, port := range []reflect.Type{reflect.TypeFor[store.Store](), reflect.TypeFor[chain.Node]()} {

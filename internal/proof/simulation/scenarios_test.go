@@ -49,8 +49,7 @@ func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*s
 	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
 }
 
-// A payment is moved to another wallet and back, while the nonce that the sleeper
-// holds is used up by a no-op, mined and forgotten.
+// A payment is moved to another wallet and back, while the sleeper's nonce is used up by a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 		s.Begin("sleeper", 0, order(0), "Reserve", scheduler.Freeze)

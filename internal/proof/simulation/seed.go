@@ -80,8 +80,7 @@ func further(setup *Setup, seed uint64) {
 	}
 }
 
-// GasOf draws how gas is paid in a seed's world: in the token in a quarter of them, otherwise in
-// ether, which is the zero Rule.
+// GasOf draws how gas is paid in a seed's world: in a quarter of them in the token, else in ether, the zero Rule.
 func GasOf(seed uint64) fakechain.Rule {
 	gas := rand.New(rand.NewPCG(seed, 0x6a5))
 	if gas.IntN(4) > 0 {

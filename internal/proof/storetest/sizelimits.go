@@ -25,8 +25,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// bounds are how much a store takes of each list and map that a method of a port takes. Full reaches each, or Alike
-// draws it.
+// bounds are how much a store takes of each list and map that a method of a port takes. Full or Alike reaches each.
 var bounds = map[string]int{
 	"payment.Payment.Entries":     payment.MaxEntries,
 	"payment.Payment.Metadata":    payment.MaxMetadata,

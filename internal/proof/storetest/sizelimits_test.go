@@ -34,8 +34,7 @@ func TestEveryListHasABound(t *testing.T) {
 	}
 }
 
-// lists adds the lists and maps that a value of a type has, by the names of their fields,
-// and of types that are no structs by name.
+// lists adds the lists and maps that a value of a type has, by the names of their fields, and of other types by name.
 func lists(found map[string]bool, name string, v reflect.Type) {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:

@@ -78,8 +78,7 @@ func Missing(t testing.TB, what, remedy string) {
 	t.Skipf("needs %s: %s", what, remedy)
 }
 
-// root returns the root of the repository, which is above every test's directory. bench and e2e
-// have a go.mod of their own.
+// root returns the root of the repository, above every test's directory. bench and e2e have a go.mod of their own.
 func root(t testing.TB) string {
 	t.Helper()
 	dir := must.Get(os.Getwd())(t)

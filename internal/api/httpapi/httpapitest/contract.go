@@ -74,8 +74,7 @@ func strict(n *yaml.Node) any {
 	return value
 }
 
-// at returns the object at keys from an object of the document, and where it is. A $ref
-// leads on. It returns nil where there is none.
+// at returns the object at keys from an object of the document, and its place, or nil. A $ref leads on.
 func (c *Contract) at(from map[string]any, pointer string, keys ...string) (map[string]any, string) {
 	for _, key := range keys {
 		from, _ = from[key].(map[string]any)
@@ -149,8 +148,7 @@ const (
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// Check reports all parts of the answer to r that the contract does not allow.
-// It reads the answer's body and puts it back.
+// Check reports all parts of the answer to r that the contract does not allow. It puts the answer's body back.
 func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -208,8 +206,7 @@ func (c *Contract) described(r *http.Request, answer *http.Response, body []byte
 	return c.validateJSON(pointer+"/schema", body)
 }
 
-// headers checks an answer's headers: every header that the response requires, and no header that
-// the contract does not name.
+// headers checks that an answer has every header that the response requires, and none that the contract does not name.
 func (c *Contract) headers(response map[string]any, pointer string, sent http.Header) error {
 	all, pointer := c.at(response, pointer, "headers")
 	for header := range all {

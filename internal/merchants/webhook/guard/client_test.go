@@ -27,8 +27,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// A receiver is an HTTPS server on this machine that is reached by the name
-// hook.example, as one on the internet would be.
+// A receiver is an HTTPS server on this machine that is reached as hook.example, as one on the internet would be.
 type receiver struct {
 	*httptest.Server
 	hits atomic.Int32

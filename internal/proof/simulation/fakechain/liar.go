@@ -15,8 +15,7 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 )
 
-// A Habit is how a Liar lies. Its lies depend on Seed, the subject and the time only, so that a simulation can replay
-// them.
+// A Habit is how a Liar lies. Its lies depend on Seed, the subject and the time only, and can be replayed.
 type Habit struct {
 	Seed  uint64
 	About []string      // of Subjects

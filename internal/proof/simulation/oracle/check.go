@@ -158,8 +158,7 @@ func (o *Oracle) ever(id payment.ID) (payment.Payment, bool) {
 	return payment.Payment{}, false
 }
 
-// denied reports whether the operator's deny list has a recipient. A list is never
-// changed but by restores, which take entries out.
+// denied reports whether the operator's deny list has a recipient. Only restores change a list, and take entries out.
 func (o *Oracle) denied(to token.Address) bool {
 	rules, err := o.Store.Rules(context.Background())
 	return err == nil && slices.ContainsFunc(rules.Denied, func(d store.Denial) bool { return d.To == to })
@@ -223,8 +222,7 @@ func (o *Oracle) payees() map[token.Address]paid {
 	return found
 }
 
-// checkEntries checks that the logs of a batch are its entries, each as often as it was
-// asked for. The token may keep a fee of some.
+// checkEntries checks that the logs of a batch are its entries, each as often as asked for. The token may keep a fee.
 func (o *Oracle) checkEntries(r Order, receipt chain.Receipt) {
 	if how := o.treated(r); r.Entries == nil || how == fakechain.LogsLess || how == fakechain.Guarded {
 		return

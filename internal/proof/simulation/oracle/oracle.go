@@ -171,8 +171,7 @@ func (o *Oracle) Requested(r Order) (committed bool) {
 // here reports whether a payment is of the oracle's rail.
 func (o *Oracle) here(p payment.Payment) bool { return p.Tx.ChainID == o.Chain.ID }
 
-// Answered records an answer. A request that came when its payment was
-// committed must not get the answer that nothing was started.
+// Answered records an answer. A request whose payment was committed before must not hear that nothing was started.
 func (o *Oracle) Answered(a Answer, committed bool) {
 	if committed && a.Refused() {
 		o.Violate(AnswersHold, "%s was committed, and a retry was told nothing was started: %v", a.Order.Key, a.Err)
@@ -255,8 +254,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 // Stolen reports whether a thief has ever used a key.
 func (o *Oracle) Stolen() bool { return len(o.stolen) > 0 }
 
-// Lost accepts that the tables have changed. A recovery is going to complete them: then no payment
-// is made twice, or unknown.
+// Lost accepts that the tables have changed. Once a recovery completes them, no payment is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"github.com/remit-payouts/remit/internal/sandbox/interpose"
 )
 
-// ErrInjected is the error of an effect that was made to fail. No port names
-// it, so an engine has to take the outcome for unknown.
+// ErrInjected is the error of an effect that was made to fail. No port names it: engines take the outcome for unknown.
 var ErrInjected = errors.New("injected fault")
 
 // ErrOver is the error of every effect after Close.
@@ -229,8 +228,7 @@ func (s *Scheduler) remove(e *Effect) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *Effect) bool { return w == e })
 }
 
-// Kill kills the actors that which names, with their calls under way except for the requests that
-// arrives names: these arrive some time.
+// Kill kills the actors that which names, with their calls under way, except the requests that arrives names.
 func (s *Scheduler) Kill(which, arrives func(name string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
