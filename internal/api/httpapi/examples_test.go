@@ -197,13 +197,20 @@ func dig(v any, path ...string) any {
 	return v
 }
 
+// follow returns what v refers to, or v.
+func follow(doc, v any) any {
+	if ref, ok := object(v)["$ref"].(string); ok {
+		return dig(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+	}
+	return v
+}
+
 func object(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-// TestEveryCodeHasAnExample: openapi.yaml lists each code of problems.go, and each has an example, which TestExamples
-// makes come about.
+// TestEveryCodeHasAnExample: openapi.yaml lists each code of problems.go, and has an example of each.
 func TestEveryCodeHasAnExample(t *testing.T) {
 	told := map[string]bool{}
 	for _, e := range readExamples(t) {
@@ -265,8 +272,7 @@ func TestAmounts(t *testing.T) {
 	answers(t, newAPI, `POST /send-payment {"wallet_address":"`+alice+`","amount":%s}`)
 }
 
-// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, of an
-// address that a payment can be meant for.
+// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, of an address that can be paid.
 func TestRecipients(t *testing.T) { answers(t, newAPI, `POST /send-payment {%s,"amount":1}`) }
 
 // TestAttachments: reference and metadata. Lengths are code points.
