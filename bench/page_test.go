@@ -192,8 +192,7 @@ func TestREADMEQuotesTheResults(t *testing.T) {
 	}
 }
 
-// TestThePlanIsOfTheResults: the plan computes with measured values, and with as many partitions of a list as
-// package dynamo writes to.
+// TestThePlanIsOfTheResults: the plan computes with measured values, and package dynamo's number of partitions.
 func TestThePlanIsOfTheResults(t *testing.T) {
 	measured, planned := reflect.ValueOf(readResults(t).consumption("Store")), reflect.ValueOf(plan.Measured)
 	for i := range measured.NumField() {

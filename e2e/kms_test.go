@@ -157,9 +157,8 @@ func (s *stack) restart(t *testing.T, function string) {
 		&lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}))(t)
 }
 
-// TestWalletKeyReads holds CloudTrail's records of calls against the pattern of the
-// deployed rule. The local AWS keeps such records of no call and counts no matches:
-// that CloudTrail's go to the rule, and that matches are counted, AWS alone shows.
+// TestWalletKeyReads holds CloudTrail's records of calls against the pattern of the deployed rule. The local AWS keeps
+// such records of no call and counts no matches: AWS alone shows that CloudTrail's go to the rule and are counted.
 func TestWalletKeyReads(t *testing.T) {
 	s := start(t)
 	ask := func(operation string, in, out any) {

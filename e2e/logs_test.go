@@ -123,8 +123,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	}
 }
 
-// changed hands an event to a copy of its function in a changed environment,
-// under a role that may do all, and returns the copy's log.
+// changed gives an event to a copy of its function with another environment, which may do all, and returns its log.
 func (s *stack) changed(t *testing.T, event string, env map[string]string) string {
 	t.Helper()
 	function := s.function(t, event)

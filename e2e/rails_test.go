@@ -33,8 +33,7 @@ type wire struct {
 	hangs chan struct{} // nil: it does not
 }
 
-// steps are parts of a payment's requests: the trial of its transfer, the broadcast, and the price of gas, which probes
-// ask too.
+// steps are parts of a payment's requests: its trial, the broadcast, and the gas price, which probes ask too.
 var steps = [3]string{`"0xa9059cbb`, "eth_sendRawTransaction", "eth_maxPriorityFeePerGas"}
 
 const prices = 2

@@ -297,8 +297,7 @@ func grantedRights(t *testing.T) map[right]bool {
 	return granted
 }
 
-// resourceName takes the logical name out of "PaymentsTable.Arn" (of !GetAtt) or
-// "${PaymentsTable.Arn}/index/merchant" (of !Sub).
+// resourceName returns the logical name in "PaymentsTable.Arn" or "${PaymentsTable.Arn}/index/merchant".
 func resourceName(text string) string {
 	if strings.HasSuffix(text, "/wallets/*") {
 		return "wallets/*"

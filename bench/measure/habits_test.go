@@ -165,8 +165,7 @@ func resultOf(c fault.Call, format string, args ...any) fault.Answer {
 	return fault.Answer{Version: "2.0", ID: c.ID, Result: fmt.Appendf(nil, format, args...)}
 }
 
-// holdGap keeps a transaction beyond the sender's next nonce for a second, and
-// refuses it when the nonces before it have not come by then.
+// holdGap keeps a transaction beyond the sender's next nonce for a second, then refuses it if a gap is left.
 func holdGap(ask func(fault.Call) fault.Answer, c fault.Call) fault.Answer {
 	tx, from := transactionOf(c)
 	if tx == nil {

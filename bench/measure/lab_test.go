@@ -184,9 +184,8 @@ type event struct {
 	body  [sha256.Size]byte
 }
 
-// A receiver is a merchant's webhook endpoint on a port of its own. It remembers
-// the event of each payment, and notes arrivals that the contract forbids. It refuses the first arrival of one event
-// in twenty, so that retries are part of the test.
+// A receiver is a merchant's webhook endpoint on a port of its own. It remembers the event of each payment, and notes
+// arrivals that the contract forbids. It refuses the first arrival of one event in twenty.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex

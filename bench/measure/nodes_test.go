@@ -232,9 +232,8 @@ func (v *victim) answered() (n int) {
 	return n
 }
 
-// nodeKinds are the nodes that the acceptance run knows. Blocks are made when the run asks for one. Each command gets
-// a port and a chain id. Where gas is paid in the token, only the embedded chain can be a node: the others have a
-// balance of ether beside it.
+// nodeKinds are the run's nodes. Blocks are made when the run asks for one. Each command gets a port and a chain id.
+// Where gas is paid in the token, only the embedded chain can be a node: the others have a balance of ether beside it.
 var nodeKinds = []struct {
 	name     string
 	command  func(dir string, port int, id uint64) []string // nil for the embedded chain

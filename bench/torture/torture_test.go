@@ -186,8 +186,7 @@ func (o *torment) restart(acts ...func()) {
 // comparison with the chain for 90 seconds.
 const restoreTakes = 100 * time.Second
 
-// paid counts the transfers to each recipient, once all have one or two minutes have passed, and there is none for five
-// seconds.
+// paid counts the transfers to each recipient, once all have one or two minutes have passed, and none comes.
 func paid(on *devnet.Chain, payments int) (found map[string]int) {
 	end := time.Now().Add(2 * time.Minute)
 	for calm, last := 0, -1; calm < 50 || len(found) < payments && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

@@ -287,8 +287,7 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	return err
 }
 
-// AddRail adds a chain as a rail whose nodes are at url, then its wallets, by the commands that an operator uses. Its
-// limits are wide ones.
+// AddRail adds a chain as a rail whose nodes are at url, and its wallets, by an operator's commands, with wide limits.
 func (s *Stack) AddRail(ctx context.Context, c *devnet.Chain, url string) error {
 	network := "devnet"
 	if c != s.Chain {

@@ -1,5 +1,4 @@
-// Package house_test checks imports, and that template.yaml, functions/, openapi.yaml, events/ and
-// docs/ agree with the code.
+// Package house_test checks imports, and that template.yaml, functions/, openapi.yaml, events/ and docs/ fit the code.
 package house_test
 
 import (

@@ -50,9 +50,8 @@ var transform = sync.OnceValues(func() ([]byte, error) {
 // nameless are actions that IAM authorizes without a resource, and those on keys with the stack's tag.
 var nameless = regexp.MustCompile(`^kms:|^(logs:GetQueryResults|secretsmanager:ListSecrets)$`)
 
-// TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and
-// the local AWS accept. Each was made once. In production the functions that move money, and the authorizer
-// before all routes, are deployed by canaries.
+// TestTransformedTemplate checks mistakes that AWS refuses, and dangerous rights and deletions, that SAM and the local
+// AWS accept. Each was made once. In production canaries deploy the functions that move money, and the authorizer.
 func TestTransformedTemplate(t *testing.T) {
 	for stage, template := range transformed(t) {
 		t.Run(stage, func(t *testing.T) { faults(t, template, strings.HasPrefix(stage, "prod")) })

@@ -130,8 +130,7 @@ type example struct {
 	line   string
 }
 
-// readExamples returns the examples of openapi.yaml: of a response by operation, status and name, of a request without
-// the status.
+// readExamples returns the examples of openapi.yaml, by operation, a response's status, and name.
 func readExamples(t *testing.T) map[string]example {
 	doc := describe(t)
 	examples := map[string]example{}

@@ -47,8 +47,7 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// TestScopes: every endpoint that needs a key accepts a key with one of its scopes alone, and refuses a key
-// with every other scope.
+// TestScopes: every endpoint that needs a key takes one with one of its scopes alone, and none with all others.
 func TestScopes(t *testing.T) {
 	seen := apikey.Scopes(0)
 	for _, r := range httpapi.Routes {

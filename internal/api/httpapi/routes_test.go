@@ -60,8 +60,7 @@ func concrete(path string) string {
 	return strings.NewReplacer("{tx_hash}", exampleHash, "{address}", alice, "{delivery_id}", "dlv_1", "{id}", "id_1").Replace(path)
 }
 
-// TestSingleEndpoint: behind its one Lambda route an endpoint checks route and
-// method itself, and trusts only the caller in its context.
+// TestSingleEndpoint: an endpoint alone checks route and method, and trusts only the caller in its context.
 func TestSingleEndpoint(t *testing.T) {
 	a := newAPI(t)
 	e := httpapi.ListWebhooks(a.hooks.Registry)

@@ -22,8 +22,7 @@ import (
 
 func rail(chainID uint64) deployment.Config { return deployment.Config{ChainID: chainID} }
 
-// stack is an environment whose Secrets Manager answers with *secret, or with
-// ResourceNotFoundException while that is empty.
+// stack is an environment whose Secrets Manager answers with *secret, or ResourceNotFoundException while that is empty.
 func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

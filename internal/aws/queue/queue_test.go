@@ -98,8 +98,7 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// TestJobsGoTogether: jobs enqueued during a request go in the next, up to ten jobs and 256 KiB;
-// each caller learns the outcome of its own.
+// TestJobsGoTogether: jobs enqueued during a request go in the next, up to ten and 256 KiB; each has its own outcome.
 func TestJobsGoTogether(t *testing.T) {
 	const n = 24
 	for _, row := range []struct {

@@ -241,8 +241,7 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
-// that answers badly is counted once.
+// TestFasterByFar: a node that another one overtakes has left a request unanswered, and a bad answer is counted once.
 func TestFasterByFar(t *testing.T) {
 	for why, a := range map[string]*stub{
 		"it hangs":         {takes: always(time.Hour)},

@@ -42,8 +42,7 @@ func logAt(block, i uint64) string {
 		contract, 0, account[:], 0xaa, 1, block, block, block<<8|i+1, i)
 }
 
-// TestReadsTransfersFromAnyNode has a row for each way in which nodes refuse a range of
-// blocks. Every third block has two transfers.
+// TestReadsTransfersFromAnyNode has a row for each way to refuse a range of blocks. Each third block has two.
 func TestReadsTransfersFromAnyNode(t *testing.T) {
 	refusal := func(most uint64, code, words string) func(first, last uint64) raw {
 		return func(first, last uint64) raw {

@@ -184,8 +184,7 @@ func TestResembles(t *testing.T) {
 	}
 }
 
-// TestTokens: ParseTokens reads the texts of Tokens, at any number of decimals, and nothing that a
-// person could mean otherwise.
+// TestTokens: ParseTokens reads the texts of Tokens, at any number of decimals, and nothing ambiguous.
 func TestTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, "amount"))

@@ -298,8 +298,7 @@ func TestReenablingResumes(t *testing.T) {
 	}
 }
 
-// TestAMerchantsChangeWinsOverAnAssessment: if the endpoint changes during an
-// attempt, the attempt's result is applied to the changed endpoint.
+// TestAMerchantsChangeWinsOverAnAssessment: an attempt's result is applied to an endpoint that has changed meanwhile.
 func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -379,8 +378,7 @@ func TestOneReadForAllEndpoints(t *testing.T) {
 	}
 }
 
-// TestAnEventOfAnyBodyAndTimeIsPublished: settlement keeps an event until it is
-// published, so an event that cannot be would stay for ever.
+// TestAnEventOfAnyBodyAndTimeIsPublished: settlement keeps an event until it is published: another would stay for ever.
 func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
 	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0),
 		"\xff": noon.Add(time.Nanosecond)} {

@@ -136,8 +136,7 @@ func TestALostRail(t *testing.T) {
 	rails.ask("k").is("before it is recovered", dispatch.ErrInProgress)
 }
 
-// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for made
-// payments are answered.
+// TestUnusableSettings: nothing new begins without usable settings. Requests for made payments are answered.
 func TestUnusableSettings(t *testing.T) {
 	bounds := func(s *settings.Settings) { s.Minimum, s.Maximum = unit(1), unit(1000) }
 	spoiled := func(err error) func(p *process) {

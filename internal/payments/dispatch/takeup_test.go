@@ -217,8 +217,7 @@ func release(p *process) error {
 	return p.Tables.Release(context.Background(), p.stored().ID, tx)
 }
 
-// TestACrowdCostsNoRequests: merchants that have used their cap of every wallet are refused for a
-// second without a request to a node.
+// TestACrowdCostsNoRequests: merchants at their cap of every wallet are refused for a second, without a request.
 func TestACrowdCostsNoRequests(t *testing.T) {
 	p := newProcess(t, script{})
 	p.keys = p.keys[:1]

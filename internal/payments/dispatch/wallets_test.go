@@ -22,8 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/porttest"
 )
 
-// four returns a process with four wallets, of which the token pays nobody from
-// the first: every transfer from it reverts.
+// four returns a process with four wallets, of which the first's transfers all revert.
 func four(t *testing.T) *process {
 	p := newProcess(t, script{})
 	p.keys = append(p.keys, token.Address{3}, token.Address{4})
@@ -31,8 +30,7 @@ func four(t *testing.T) *process {
 	return p
 }
 
-// TestAWalletThatTheTokenBlocksIsPaused after five minutes, and not when the token
-// pays from it in between, nor over another reason.
+// TestAWalletThatTheTokenBlocksIsPaused after five minutes, unless it pays in between, and not over another reason.
 func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 	for want, third := range map[string]func(p *process){
 		"blocked: the token pays nobody from it": func(*process) {},

@@ -269,8 +269,7 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 	}
 }
 
-// TestReady: the service is asked at most once a second, however many want to know,
-// and a signature's own outcome counts as well.
+// TestReady: the service is asked at most once a second, by however many, and a signature's own outcome counts as well.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, errOut := must.Get(keyring.ParseKey(keyHex))(t), errors.New("out of reach")

@@ -285,8 +285,7 @@ func TestOneNodeShowsOurOwn(t *testing.T) {
 	}
 }
 
-// TestOneNodeCallsTheWalletEmpty: a wallet is paused for lack of gas only if no node holds its
-// bytes and enough nodes say so.
+// TestOneNodeCallsTheWalletEmpty: a wallet is paused for lack of gas only if no node has its bytes and enough say so.
 func TestOneNodeCallsTheWalletEmpty(t *testing.T) {
 	empty := func([]byte) chain.Reply { return chain.Reply{Class: chain.Funds} }
 	for name, test := range map[string]struct {
@@ -404,8 +403,7 @@ func TestOneNodeHangsAtSends(t *testing.T) {
 	})
 }
 
-// TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and
-// no node of three starts one.
+// TestOneNodeStandsStill: a node of three that answers from an old block stops no refill, and none starts one.
 func TestOneNodeStandsStill(t *testing.T) {
 	old := func(h *chain.Head) { h.Number = 1 }
 	for name, test := range map[string]struct {

@@ -202,8 +202,7 @@ func TestMinedBeforeItEnds(t *testing.T) {
 	}
 }
 
-// TestMinedForNobody: no-ops, the operator's transfers, and payments without a merchant, which
-// recovery has found, get no payment.mined.
+// TestMinedForNobody: no-ops, the operator's transfers, and recovered payments without a merchant get no payment.mined.
 func TestMinedForNobody(t *testing.T) {
 	w := newWorld(t, script{})
 	w.named, w.final = true, 4

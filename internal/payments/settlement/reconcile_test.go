@@ -21,8 +21,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
-// topUp stores balances below the node's, and a count of a merchant with nothing in flight. It caps
-// merchants at 2 of 64 nonces.
+// topUp stores balances below the node's, and a count of a merchant with nothing in flight. Caps are 2 of 64 nonces.
 func (w *world) topUp() {
 	w.set(4)
 	w.Must(w.Tables.Reconcile(w.T.Context(), w.record(), token.Units(1000), token.Units(10_000), map[string]uint64{"mer_gone": 2}, nil))
@@ -120,8 +119,7 @@ func TestNoopBeyondTheWallet(t *testing.T) {
 	}
 }
 
-// TestMoreMerchantsThanAreCounted: with more merchants in flight than a wallet counts, a round
-// leaves some out without an error.
+// TestMoreMerchantsThanAreCounted: with more in flight than a wallet counts, a round leaves some out without an error.
 func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	w := newWorld(t, script{})
 	w.settler.Own.Window = 2 * wallet.MaxInFlight

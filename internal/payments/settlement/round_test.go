@@ -42,8 +42,7 @@ func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
 
-// A situation is a wallet before a round, other processes' acts in the round, and its
-// whole report: alarms ring on its counts.
+// A situation is a wallet before a round, other processes' acts in it, and its whole report: alarms ring on its counts.
 type situation struct {
 	name   string
 	before func(*world)

@@ -126,8 +126,7 @@ const (
 	// jar is the file that shows that .cache/dynamodb is complete and current.
 	jar = "DynamoDBLocal-2.6.1.jar"
 
-	// startWithin is generous: a start takes under a second on two idle
-	// cores, and many test binaries may start one at the same time.
+	// startWithin is generous: a start takes under a second on two idle cores, but many binaries may start one at once.
 	startWithin = 2 * time.Minute
 )
 

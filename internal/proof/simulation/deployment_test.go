@@ -154,8 +154,7 @@ func counted(ops []string) (all, reads int) {
 	return len(ops), reads
 }
 
-// TestCostOfSettling: the requests and reads of a round grow with the number of mined payments, not
-// with the number of pending payments.
+// TestCostOfSettling: the requests and reads of a round grow with the number of mined payments, not of pending ones.
 func TestCostOfSettling(t *testing.T) {
 	const each = 7 // mined per wallet, 112 in all
 	for _, pending := range []int{1_000, 10_000} {

@@ -229,9 +229,8 @@ func (c *Cluster) recoverAll() {
 	c.drain(p, due)
 }
 
-// beyond reports whether a recovery that starts now may miss a signed nonce: reorgs in a row have
-// taken back more nonces of a wallet than it uses up. When the missed one is mined, every wallet is
-// paused, and the operator recovers again.
+// beyond reports whether a recovery that starts now may miss a signed nonce: reorgs in a row have taken back more
+// nonces of a wallet than it uses up. When it is mined, every wallet is paused, and the operator recovers again.
 func (c *Cluster) beyond(r *rail) bool {
 	for w := range r.Chain.Funded() {
 		if r.Chain.MostMined(w)+c.Window > r.Chain.Account(w, 0).Nonce+c.Spare {

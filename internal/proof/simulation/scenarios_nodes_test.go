@@ -37,9 +37,8 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 	}
 }
 
-// A payment that was given up stays so, even if the nodes would take its bytes
-// later: a transfer after the no-op would be a second chance that the merchant was
-// not told of. With no room for higher fees, the same bytes are no new attempt.
+// A payment that was given up stays so, even if the nodes would take its bytes later: a transfer after the no-op would
+// be a second chance that the merchant was not told of. Without room for higher fees, the same bytes are no attempt.
 func TestCancelledStaysCancelled(t *testing.T) {
 	for _, limit := range []uint64{0, 210} {
 		perform(t, fmt.Sprintf("fee limit %d", limit), simulation.Setup{FeeLimit: token.Units(limit)}, func(s *simulation.Scenario) {

@@ -59,8 +59,7 @@ func TestReservationFromBeforeTheLoss(t *testing.T) {
 }
 
 // The tables are lost again with a recovery that had begun, and a re-organisation has taken counts back: the no-ops of
-// the first reach further than those of the second. When a stranger sends them later, they move nothing, and no wallet
-// stops.
+// the first reach further than those of the second. Sent later by a stranger, they move nothing, and no wallet stops.
 func TestNoopsOfALostRecovery(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Window: 8}, func(s *simulation.Scenario) {
 		s.Idle = true

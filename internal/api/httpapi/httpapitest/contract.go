@@ -46,8 +46,7 @@ func NewContract() (*Contract, error) {
 	return c, nil
 }
 
-// strict returns a node as JSON has it. Objects take no property that is not described:
-// openapi.yaml leaves them open, for clients.
+// strict returns a node as JSON has it. Objects take described properties only: openapi.yaml leaves them open.
 func strict(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:

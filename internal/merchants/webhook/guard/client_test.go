@@ -58,8 +58,7 @@ func (r *receiver) url(host string) string {
 	return "https://" + net.JoinHostPort(host, port) + "/in?x=1"
 }
 
-// client returns a client that trusts all receivers, finds example.com on this machine and connects
-// to the allowed addresses.
+// client returns a client that trusts all receivers, finds example.com here and connects to the allowed addresses.
 func (r *receiver) client(t *testing.T, allowed func(netip.Addr) bool) *guard.Client {
 	t.Helper()
 	return r.asking(names(t, map[string][]string{"example.com": {"127.0.0.1"}, "other.example": {"127.0.0.1"}}), allowed)

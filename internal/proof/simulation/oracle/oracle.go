@@ -217,9 +217,8 @@ func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
 // Bar notes that a list has a recipient, which requests find that begin from then on.
 func (o *Oracle) Bar(to token.Address, from time.Time) { o.barred[to] = from }
 
-// Reserving applies a reservation that a request asks for, and checks that it gives no nonce
-// to a payment that the request could not have begun: it began then, under a key with such
-// a maximum. late reports that its time had passed when it asked.
+// Reserving applies a reservation that a request asks for, and checks that it gives no nonce to a payment that the
+// request could not have begun: then, with such a maximum. late reports that its time had passed when it asked.
 func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount, late bool, apply func()) {
 	p, err := o.Store.Payment(context.Background(), id)
 	held := func() bool {
