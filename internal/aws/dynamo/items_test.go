@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -36,6 +39,7 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 	"github.com/remit-payouts/remit/internal/proof/dynamotest"
+	"github.com/remit-payouts/remit/internal/proof/fieldtest"
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
@@ -292,6 +296,56 @@ func attributesOf(item string) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestEveryField has no database: a payment's item keeps each field, and Adopt and Redact write each attribute that they
+// change. Commit, SetMined and Propose write the fields that are zero here: TestFull and TestAlike have these.
+func TestEveryField(t *testing.T) {
+	var sent, stored []byte
+	s := dynamo.NewPayments(dynamodb.New(dynamodb.Options{Region: "x", Credentials: aws.AnonymousCredentials{},
+		HTTPClient: smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetItem") {
+				return answer(http.StatusOK, string(stored)), nil
+			}
+			sent = must.Get(io.ReadAll(r.Body))(t)
+			return answer(http.StatusOK, "{}"), nil
+		})}), "table")
+	item := func(p payment.Payment) map[string]any {
+		var put struct{ Item map[string]any }
+		_, _, err := s.Create(t.Context(), p)
+		must.OK(t, errors.Join(err, json.Unmarshal(sent, &put)))
+		return put.Item
+	}
+	p := fieldtest.Filled[payment.Payment]()
+	p.ID, p.State = payment.KeyID("mer_1", "test", "k"), payment.Prepared
+	p.Nonce, p.Attempts, p.TxHash, p.MinedAt, p.Proposal = 0, nil, chain.Hash{}, time.Time{}, false
+	call := p.Call(p.Wallet, true)
+	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data
+	item(p)
+	stored = sent
+	if diff := cmp.Diff(p, must.Get(s.Payment(t.Context(), p.ID))(t), cmpopts.EquateComparable(token.Amount{})); diff != "" {
+		t.Errorf("encodePayment or decodePayment in paymentitem.go loses a field (-written +read):\n%s", diff)
+	}
+	stored, p.State = []byte("{}"), payment.Confirmed
+	redacted, request := must.Get(p.Redacted())(t), fieldtest.Filled[payment.Request]()
+	p.Event.ID, p.Event.Type, request.Entries = redacted.Event.ID, redacted.Event.Type, p.Entries
+	found := redacted
+	found.Merchant, found.Mode, found.IdempotencyKey, found.Fingerprint = "", "", "", ""
+	for name, change := range map[string]struct {
+		from, to payment.Payment
+		write    func(context.Context, payment.Payment) error
+	}{"Adopt": {found, found.Adopted(request), s.Adopt}, "Redact": {p, redacted, s.Redact}} {
+		before, after := item(change.from), item(change.to)
+		must.OK(t, change.write(t.Context(), change.to))
+		update := string(regexp.MustCompile(`"UpdateExpression":"[^"]*`).Find(sent))
+		all := maps.Clone(before)
+		maps.Copy(all, after)
+		for attribute := range all {
+			if !cmp.Equal(before[attribute], after[attribute]) && !regexp.MustCompile("#"+attribute+`\b`).MatchString(update) {
+				t.Errorf("%s in payments.go writes no %s", name, attribute)
+			}
+		}
+	}
 }
 
 // TestListsShowNoStatusThatHasPassed ends two payments after List has read the index and before it reads the payments.
