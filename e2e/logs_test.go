@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// perPayment is how much a payment may log over its whole life, in bytes: at
-	// $0.50 for a gigabyte, a dollar for a million payments.
+	// perPayment is how many bytes a payment may log in its life: at $0.50 a gigabyte, a dollar for a million payments.
 	perPayment = 2000
 
 	// accessLines are about the lengths of API Gateway's own lines for the POST and a GET, in template.yaml's format.

@@ -49,8 +49,7 @@ func TestOfTheOtherMode(t *testing.T) {
 	a.serve(httpapi.GetTransaction(a.payments), r).want(t, 404, "transaction_not_found")
 }
 
-// TestFoundOnTheChain: a recovered payment is nobody's until its request comes again, but under its
-// key it has the mode of the key that asks.
+// TestFoundOnTheChain: until its request comes again a recovered payment is nobody's; by key it has the asking key's mode.
 func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")

@@ -106,10 +106,9 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	}
 }
 
-// TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance becomes zero, so that the
-// transfer sets it anew. That costs 17,100 gas more under the rules of Osaka and 97,920 under those of Amsterdam. The
-// estimate has both cases, and so has the worst case within which a transfer is executed: no less is enough for a
-// transfer to somebody new.
+// TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance becomes zero, so that the transfer
+// sets it anew. That costs 17,100 gas more under the rules of Osaka and 97,920 under those of Amsterdam. The estimate
+// has both cases, and so has the worst case of a transfer: no less is enough for somebody new.
 func TestRecipientSpendsItsLastCoin(t *testing.T) {
 	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true, "Osaka, by call": false, "Amsterdam, by call": true} {
 		t.Run(name, func(t *testing.T) {

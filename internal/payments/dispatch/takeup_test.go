@@ -63,8 +63,7 @@ func (p *process) until(ahead time.Duration) func(*payment.Request) {
 	return func(r *payment.Request) { r.NotAfter = p.Now().Add(ahead) }
 }
 
-// TestTakenUpUnderOtherSettings: a payment without a nonce is signed as it would be prepared
-// now, once no other request can be making it.
+// TestTakenUpUnderOtherSettings: a payment without a nonce is signed anew once no other request can be making it.
 func TestTakenUpUnderOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(p *process, s *settings.Settings){
 		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },

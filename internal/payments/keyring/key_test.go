@@ -207,8 +207,7 @@ func TestPrintsNoKeyMaterial(t *testing.T) {
 	}
 }
 
-// assertNoSecret fails if text holds 8 digits in a row of keyHex, its first bytes, the whole number, or the words that
-// math/big keeps it in.
+// assertNoSecret fails if text has 8 digits in a row of keyHex, its first bytes, the number, or its words in math/big.
 func assertNoSecret(t *testing.T, what, text string) {
 	t.Helper()
 	parts := []string{"161 178 195", "161, 178, 195", "0xa1, 0xb2, 0xc3", "7313821897", "81985529216486895", "18364758544493064720"}

@@ -41,8 +41,7 @@ var (
 // there, so tests of one key need table names of their own. Start starts it on first use, in memory, on a free port. It
 // ends with the test binary, even if that is killed. REMIT_TEST_DYNAMODB names a running DynamoDB Local to use instead.
 //
-// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it outside a
-// synctest bubble: it waits for a real process.
+// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it outside a synctest bubble.
 func Start(t testing.TB) string {
 	t.Helper()
 	if running := os.Getenv("REMIT_TEST_DYNAMODB"); running != "" {

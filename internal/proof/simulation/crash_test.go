@@ -49,8 +49,7 @@ type explorer struct {
 	schedules    int
 }
 
-// try runs the interleaving with faults. It returns how many effects there were
-// and which of those after the faults may be faulty next.
+// try runs the interleaving with faults. It returns how many effects there were, and which later ones may fail next.
 func (e *explorer) try(faults ...simulation.Fault) (effects int, next []int) {
 	e.schedules++
 	s := simulation.Schedule{Interleaving: e.interleaving, Faults: faults}

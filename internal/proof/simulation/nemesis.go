@@ -233,8 +233,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
 	"lie": func(n *nemesis, _ *fakechain.Node) {
 		names := slices.Sorted(maps.Keys(fakechain.Lies))
-		// One node may lie, if no round believes it alone: neither the only one, nor, where a
-		// silent node does not count, one of two.
+		// One node may lie, if no round believes it alone: not the only one, nor one of two if silence does not count.
 		alone := 1
 		if n.cluster.SilentAfter > 0 {
 			alone = 2

@@ -280,8 +280,7 @@ func TestUnreachable(t *testing.T) {
 	expect(t, err, "the port does not speak TLS")
 }
 
-// TestNoProxyIsAsked: a proxy in the environment gets no webhook. net/http reads
-// the environment once in a process, hence a child process.
+// TestNoProxyIsAsked: a proxy in the environment gets no webhook. net/http reads it once a process, hence a child.
 func TestNoProxyIsAsked(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	if os.Getenv("GUARD_TEST_CHILD") != "" {

@@ -302,8 +302,7 @@ var ErrSecret = errors.New("secret store is down")
 // Wallet is the address of the n-th wallet that pays.
 func Wallet(n int) token.Address { return token.Address{0: 0xaa, 19: byte(n)} }
 
-// Payee is the address of the n-th payee. Each payment of a test has a payee of
-// its own, so the chain alone shows which payments were made.
+// Payee is the address of the n-th payee. Each payment has its own, so the chain alone shows which were made.
 func Payee(n int) token.Address {
 	return token.Address{0: 0xee, 17: byte(n >> 16), 18: byte(n >> 8), 19: byte(n)}
 }

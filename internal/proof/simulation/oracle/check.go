@@ -105,8 +105,7 @@ func (o *Oracle) Paid(times map[string]int) {
 	}
 }
 
-// charged returns the UTC day on which a payment was charged, and false if none was, or if
-// it was stored on one day and committed on another.
+// charged returns the UTC day on which a payment was charged, and false if none, or if it was committed on another.
 func charged(p payment.Payment) (day int64, known bool) {
 	if len(p.Attempts) == 0 {
 		return 0, false

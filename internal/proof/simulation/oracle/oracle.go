@@ -388,8 +388,7 @@ func (o *Oracle) checkOwner(w wallet.Wallet, of payment.ID) {
 	}
 }
 
-// owners checks that every nonce from the chain's final count to next_nonce belongs to exactly one
-// reservation or pending transaction.
+// owners checks that every nonce from the chain's final count to next_nonce has one reservation or pending transaction.
 func (o *Oracle) owners(id wallet.ID) {
 	ctx := context.Background()
 	w, err := o.Store.Wallet(ctx, id)
