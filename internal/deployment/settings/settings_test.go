@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,16 +15,24 @@ import (
 
 	"github.com/remit-payouts/remit/internal/deployment/settings"
 	"github.com/remit-payouts/remit/internal/evm/token"
+	"github.com/remit-payouts/remit/internal/proof/must"
 	"github.com/remit-payouts/remit/internal/proof/tabletest"
 )
 
 var rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{1}, Symbol: "USDC", Decimals: 6}, Network: "devnet"}
 
-// TestValues sets one value after another: each is tighter, looser, or refused.
+// TestValues sets one value after another: each is tighter, looser, or refused. Each setting has one, and a line in the docs.
 func TestValues(t *testing.T) {
 	s := settings.Default(rail)
+	page, untried := must.Get(os.ReadFile("../../../docs/parameters.md"))(t), settings.Payments.Encode(s)
+	for name := range untried {
+		if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "`").Match(page) {
+			t.Errorf("docs/parameters.md: the table of settings lacks %s", name)
+		}
+	}
 	for _, step := range tabletest.Read(t, nil) {
 		name, value, _ := strings.Cut(step.Name, "=")
+		delete(untried, name)
 		next, err := settings.Payments.Set(s, name, value)
 		if err != nil || step.Want == "refused" {
 			if err == nil || step.Want != "refused" || next != s {
@@ -34,6 +45,9 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s=%s: changes %+v, want one change, %s", name, value, changes, step.Want)
 		}
 		s = next
+	}
+	if len(untried) > 0 {
+		t.Errorf("testdata/TestValues.txt has no row of %v", slices.Sorted(maps.Keys(untried)))
 	}
 }
 
