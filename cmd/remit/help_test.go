@@ -55,7 +55,7 @@ func TestExamples(t *testing.T) {
 		}
 		parsed, err := newParser(&commands{}).Parse(words)
 		if err != nil {
-			t.Errorf("%s %s: %v", path, example, err)
+			t.Errorf("%s %s: %v; its field needs a tag example beside cmd, with good arguments", path, example, err)
 			continue
 		}
 		if diff := cmp.Diff(path, parsed.Selected().Path()); diff != "" {

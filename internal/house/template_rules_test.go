@@ -168,10 +168,11 @@ func repeats(r node) string {
 }
 
 func pages(r node) string {
-	version, notifies := strings.Contains(fmt.Sprint(at[any](r, "Properties.Dimensions")), ".Version.Version"),
-		at[any](r, "Properties.AlarmActions") != nil
-	if notifies == version || notifies != (at[any](r, "Properties.OKActions") != nil) {
-		return fmt.Sprintf("it watches a version: %t, and notifies: %t", version, notifies)
+	version := strings.Contains(fmt.Sprint(at[any](r, "Properties.Dimensions")), ".Version.Version")
+	for _, actions := range []string{"AlarmActions", "OKActions"} {
+		if has := at[any](r, "Properties."+actions) != nil; has == version {
+			return fmt.Sprintf("it watches a version: %t, and has %s: %t", version, actions, has)
+		}
 	}
 	return ""
 }

@@ -138,7 +138,7 @@ func TestRequestsAreDescribed(t *testing.T) {
 				most, ok := dig(described, limit[0]).(int)
 				for n := most; ok && n <= most+1 && field != "url" && field != "scopes"; n++ {
 					if got := refuses(limit[1]+strings.Repeat(limit[2], n-1)+limit[3], limit[4]); got != (n > most) {
-						t.Errorf("%s refuses %d of %s: %t; openapi.yaml takes %d", op["operationId"], n, field, got, most)
+						t.Errorf("%s refuses %d of %s: %t; openapi.yaml: %d", op["operationId"], n, field, got, most)
 					}
 				}
 			}

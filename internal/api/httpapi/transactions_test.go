@@ -49,7 +49,7 @@ func TestOfTheOtherMode(t *testing.T) {
 	a.serve(httpapi.GetTransaction(a.payments), r).want(t, 404, "transaction_not_found")
 }
 
-// TestFoundOnTheChain: until its request comes again a recovered payment is nobody's; by key it has the asking key's mode.
+// TestFoundOnTheChain: until its request comes again a recovered payment is nobody's; by key it has the asker's mode.
 func TestFoundOnTheChain(t *testing.T) {
 	a := newAPI(t)
 	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")

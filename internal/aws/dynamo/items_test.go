@@ -298,8 +298,8 @@ func attributesOf(item string) (names []string) {
 	return names
 }
 
-// TestEveryField has no database: a payment's item keeps each field, and Adopt and Redact write each attribute that they
-// change. Commit, SetMined and Propose write the fields that are zero here: TestFull and TestAlike have these.
+// TestEveryField has no database: a payment's item keeps each field, and Adopt and Redact write each attribute they change.
+// Commit, SetMined and Propose write the fields that are zero here: TestFull and TestAlike have these.
 func TestEveryField(t *testing.T) {
 	var sent, stored []byte
 	s := dynamo.NewPayments(dynamodb.New(dynamodb.Options{Region: "x", Credentials: aws.AnonymousCredentials{},

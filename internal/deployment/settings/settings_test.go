@@ -21,7 +21,7 @@ import (
 
 var rail = settings.Rail{ChainID: 1, Token: token.Token{Contract: token.Address{1}, Symbol: "USDC", Decimals: 6}, Network: "devnet"}
 
-// TestValues sets one value after another: each is tighter, looser, or refused. Each setting has one, and a line in the docs.
+// TestValues sets one value after another: each is tighter, looser, or refused. No setting is left out.
 func TestValues(t *testing.T) {
 	s := settings.Default(rail)
 	page, untried := must.Get(os.ReadFile("../../../docs/parameters.md"))(t), settings.Payments.Encode(s)

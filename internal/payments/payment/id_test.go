@@ -94,7 +94,7 @@ func TestBatch(t *testing.T) {
 	}
 	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" ||
 		b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
-		t.Errorf("%s and %s are not the stored fingerprints", a, b)
+		t.Errorf("%s and %s are not the stored fingerprints: a request without a new field keeps its old one", a, b)
 	}
 	if r, ok := asked.Batch([]payment.Entry{one, {Amount: token.MaxAmount()}}); ok {
 		t.Errorf("more than there can be: %+v", r)

@@ -221,7 +221,7 @@ func TestEveryField(t *testing.T) {
 		if means && shown != nil {
 			r, named := payment.Request{}, payment.Request{Metadata: map[string]string{string(shown[1]): "x"}}
 			if reflect.ValueOf(&r).Elem().FieldByIndex(field.Index).SetString("x"); r.Fingerprint() == named.Fingerprint() {
-				t.Errorf("%s has the fingerprint of metadata with its name: put its part in front, as the asset's", field.Name)
+				t.Errorf("%s has the fingerprint of such metadata: put its part in front, as the asset's", field.Name)
 			}
 		}
 		if regexp.MustCompile(`\b`+field.Name+` \d`).MatchString(kept) != names {
