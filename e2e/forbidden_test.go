@@ -22,7 +22,7 @@ import (
 	"github.com/remit-payouts/remit/internal/proof/must"
 )
 
-// TestForbidden tries, under each function's role, what a thief would steal it for, and expects AWS to refuse it.
+// TestForbidden tries, under each function's role, the acts of a thief who has it, and expects AWS to refuse them.
 func TestForbidden(t *testing.T) {
 	s := start(t)
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])

@@ -196,7 +196,7 @@ func dig(v any, path ...string) any {
 	return v
 }
 
-// follow returns what v refers to, or v.
+// follow returns the value that v refers to, or v.
 func follow(doc, v any) any {
 	if ref, ok := object(v)["$ref"].(string); ok {
 		return dig(doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)

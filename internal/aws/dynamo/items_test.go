@@ -298,7 +298,7 @@ func attributesOf(item string) (names []string) {
 	return names
 }
 
-// TestEveryField has no database: a payment's item keeps each field, and Adopt and Redact write each attribute they change.
+// TestEveryField has no database: a payment's item keeps each field, and Adopt and Redact write each that they change.
 // Commit, SetMined and Propose write the fields that are zero here: TestFull and TestAlike have these.
 func TestEveryField(t *testing.T) {
 	var sent, stored []byte

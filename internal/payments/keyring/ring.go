@@ -25,8 +25,8 @@ type Ring struct {
 
 var _ wallet.Keys = (*Ring)(nil)
 
-// A Read returns the key of one wallet, from many goroutines, so it should cache what
-// it reads. It returns wallet.ErrNoKey if there is none.
+// A Read returns the key of one wallet, from many goroutines, so it should cache the
+// key. It returns wallet.ErrNoKey if there is none.
 type Read func(context.Context) (Key, error)
 
 // New returns the keys that the Read of each address has. open is called once for an
