@@ -86,6 +86,7 @@ var goWords = [...]struct {
 	{regexp.MustCompile(`expected duration but got "(.*?)".*`), `"$1" is no duration; write it as 90s, 15m or 24h`},
 	{regexp.MustCompile(`expected a valid .*int but got "(.*?)".*`), `"$1" is no whole number in range; use digits`},
 	{regexp.MustCompile(`invalid address$`), `invalid address; an address is 0x and 40 hex digits`},
+	{regexp.MustCompile(`EIP-55 checksum$`), `$0; copy it again`},
 	{regexp.MustCompile(`^missing flags: --key=STRING$`), `$0; set REMIT_API_KEY, or add --key`},
 	{regexp.MustCompile(`stat (.*): no such file or directory`), `there is no file $1; correct the path`},
 }

@@ -31,13 +31,14 @@ import (
 	remit "github.com/remit-payouts/remit/sdk/go"
 )
 
-// TestErrorsNameTheNextStep holds that every error of the commands is in a table with the part of its text that names
-// the next step, or the reason why it has none; but not one that wraps another and adds no step.
+// TestErrorsNameTheNextStep holds that every error of the commands, the sandbox and token is in a table with the part of
+// its text that names the next step, or the reason why it has none; but not one that wraps another and adds no step.
 func TestErrorsNameTheNextStep(t *testing.T) {
-	texts := map[string]string{} // and where they are
-	for _, root := range []string{".", "../../internal/cli"} {
-		must.OK(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+	texts, tests := map[string]string{}, regexp.MustCompile(`_test\.go|/localtest/`) // and where the texts are
+	roots := "cmd/remit internal/cli internal/sandbox/local internal/sandbox/devnet internal/evm/token"
+	for _, root := range strings.Fields(roots) {
+		must.OK(t, filepath.WalkDir("../../"+root, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !tests.MatchString(path) {
 				err = errorTexts(path, texts)
 			}
 			return err

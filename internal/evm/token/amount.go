@@ -15,7 +15,7 @@ import (
 var ErrAmount = errors.New("invalid amount")
 
 // ErrOverflow reports a sum or product that does not fit in 256 bits.
-var ErrOverflow = errors.New("amount overflows 256 bits")
+var ErrOverflow = errors.New("an amount or a sum is over 2^256-1; lower it")
 
 // An Amount is a quantity of a token in its smallest unit: for USDC, 1 is 0.000001 USDC; for ether, 1 is one wei.
 // Amounts are immutable and comparable with ==; the zero Amount is zero.
@@ -38,14 +38,14 @@ func MaxAmount() Amount {
 // ParseAmount reads decimal digits. Signs, blanks, points, exponents, leading zeros and over 2^256-1 match ErrAmount.
 func ParseAmount(s string) (Amount, error) {
 	if s == "" || len(s) > 78 || (s[0] == '0' && s != "0") {
-		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: use 1 to 78 digits, and no 0 before others", ErrAmount)
 	}
 	if strings.Trim(s, "0123456789") != "" {
 		return Amount{}, fmt.Errorf("%w: use digits only: no sign, blank, letter or currency", ErrAmount)
 	}
 	var a Amount
 	if err := a.units.SetFromDecimal(s); err != nil {
-		return Amount{}, fmt.Errorf("%w: more than 2^256-1", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: use at most 2^256-1", ErrAmount)
 	}
 	return a, nil
 }
@@ -59,11 +59,11 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	case strings.Contains(s, ","):
 		return Amount{}, fmt.Errorf("%w: has a comma; write it with a point, and no other mark", ErrAmount)
 	case pointed && (whole == "" || fraction == ""):
-		return Amount{}, fmt.Errorf("%w: a point needs digits on both sides", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: write digits on both sides of the point", ErrAmount)
 	case len(fraction) > decimals:
-		return Amount{}, fmt.Errorf("%w: finer than %s, the smallest unit", ErrAmount, Units(1).Tokens(decimals))
+		return Amount{}, fmt.Errorf("%w: round it to %s, the smallest unit", ErrAmount, Units(1).Tokens(decimals))
 	case len(whole) > 1 && whole[0] == '0':
-		return Amount{}, fmt.Errorf("%w: begins with 0", ErrAmount)
+		return Amount{}, fmt.Errorf("%w: begins with 0; remove that 0", ErrAmount)
 	}
 	digits := strings.TrimLeft(whole+fraction+strings.Repeat("0", decimals-len(fraction)), "0")
 	if s != "" && digits == "" {

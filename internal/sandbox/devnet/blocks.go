@@ -46,7 +46,7 @@ func (c *Chain) Reorg(depth int) error {
 	defer c.mu.Unlock()
 	head := c.eth.BlockChain().CurrentBlock().Number.Uint64()
 	if depth < 1 || depth > maxReorg || head < c.deployed+uint64(depth) {
-		return fmt.Errorf("impossible reorg of %d blocks at height %d", depth, head)
+		return fmt.Errorf("a reorg of %d blocks is impossible at height %d; wait for blocks", depth, head)
 	}
 	return c.replace(head - uint64(depth))
 }

@@ -101,7 +101,7 @@ func (s *Sandbox) pay(ctx context.Context, o order, times int) (payment.ID, []re
 		return "", nil, fmt.Errorf("amount %q: write it in the smallest unit, as digits: %w", o.Amount, err)
 	}
 	if o.Key == "" || len(o.Key) > 200 {
-		return "", nil, errors.New("the Idempotency-Key has 1 to 200 characters")
+		return "", nil, errors.New("Idempotency-Key: use 1 to 200 characters")
 	}
 	id, got := s.id(o.Key), make(chan reply, times)
 	s.mu.Lock()

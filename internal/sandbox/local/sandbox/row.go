@@ -176,7 +176,7 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 	return t, err
 }
 
-var errUnknown = errors.New("no payment has that id, hash or Idempotency-Key")
+var errUnknown = errors.New("no payment has that id, hash or Idempotency-Key; copy one from the page")
 
 func (s *Sandbox) find(find string) (Row, error) {
 	s.mu.Lock()
