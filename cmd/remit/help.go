@@ -77,27 +77,21 @@ func spelled(root *kong.Node, args []string) []string {
 	return args
 }
 
-var goWords = [...]struct {
-	gos  *regexp.Regexp
-	ours string
-}{
-	{regexp.MustCompile(`parsing time "(.*?)" as "2006-01-02T.*`), `"$1" is no time; write it as 2026-01-31T09:00:00Z`},
-	{regexp.MustCompile(`parsing time "(.*?)" as .*`), `"$1" is no date; write it as 2026-01-31`},
-	{regexp.MustCompile(`expected duration but got "(.*?)".*`), `"$1" is no duration; write it as 90s, 15m or 24h`},
-	{regexp.MustCompile(`expected a valid .*int but got "(.*?)".*`), `"$1" is no whole number in range; use digits`},
-	{regexp.MustCompile(`invalid address$`), `invalid address; an address is 0x and 40 hex digits`},
-	{regexp.MustCompile(`EIP-55 checksum$`), `$0; copy it again`},
-	{regexp.MustCompile(`^missing flags: --key=STRING$`), `$0; set REMIT_API_KEY, or add --key`},
-	{regexp.MustCompile(`stat (.*): no such file or directory`), `there is no file $1; correct the path`},
+var goWords = [][2]string{
+	{`parsing time "(.*?)" as "2006-01-02T.*`, `"$1" is no time; write it as 2026-01-31T09:00:00Z`},
+	{`parsing time "(.*?)" as .*`, `"$1" is no date; write it as 2026-01-31`},
+	{`expected duration but got "(.*?)".*`, `"$1" is no duration; write it as 90s, 15m or 24h`},
+	{`expected a valid .*int but got "(.*?)".*`, `"$1" is no whole number in range; use digits`},
+	{`invalid address$`, `invalid address; an address is 0x and 40 hex digits`},
+	{`EIP-55 checksum$`, `$0; copy it again`},
+	{`^missing flags: --key=STRING$`, `$0; set REMIT_API_KEY, or add --key`},
+	{`stat (.*): no such file or directory`, `there is no file $1; correct the path`},
 }
 
 func plain(err error) error {
-	if err == nil {
-		return nil
-	}
 	text := err.Error()
 	for _, words := range goWords {
-		text = words.gos.ReplaceAllString(text, words.ours)
+		text = regexp.MustCompile(words[0]).ReplaceAllString(text, words[1])
 	}
 	if text == err.Error() {
 		return err // with the command whose usage is shown

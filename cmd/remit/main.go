@@ -61,14 +61,20 @@ func main() {
 	var cli commands
 	cli.Local.Operate, cli.MCP.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	cli.Local.Version = cli.MCP.Version
+	var refusal strings.Builder // what kong writes to standard error before it exits
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
-		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
+		kong.Writers(os.Stdout, &refusal), kong.Exit(func(code int) {
+			fmt.Fprint(os.Stderr, merchant.Fold(refusal.String()))
+			os.Exit(min(code, 1)) // kong's 80 is no status of ours
+		}))
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
 	parsed, err := parser.Parse(spelled(parser.Model.Node, os.Args[1:]))
-	parser.FatalIfErrorf(plain(err))
+	if err != nil {
+		parser.FatalIfErrorf(plain(err))
+	}
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {

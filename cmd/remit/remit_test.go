@@ -108,11 +108,12 @@ func TestWrongUse(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "key"), []byte("0x"+strings.Repeat("01", 32)), 0o600))
 	goes := regexp.MustCompile(`dial |context |parsing time|Post "|Get "|invalid duration|EOF|0x[0-9a-f]{8,}\)|%!|, errno`)
-	tabletest.Run(t, map[string]string{"https": "https" + m.URL[4:]}, func(t *testing.T, c tabletest.Case) {
+	words := map[string]string{"https": "https" + m.URL[4:], "long": strings.Repeat("n", 254)}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(c.In[0])...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "REMIT_URL="+m.URL, "REMIT_STACK="+m.URL, "REMIT_API_KEY="+m.Key)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		err := cmd.Run()
 		ended, _ := errors.AsType[*exec.ExitError](err)
 		if ended == nil || ended.ExitCode() != 1 {
@@ -122,7 +123,7 @@ func TestWrongUse(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), c.Want) || goes.MatchString(text) {
 			t.Errorf("it says\n%s", text)
 		}
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(stdout.String() + text) {
 			if utf8.RuneCountInString(line) > 201 {
 				t.Errorf("a line of %d columns: %s", utf8.RuneCountInString(line), line)
 			}
