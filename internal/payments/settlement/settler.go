@@ -255,7 +255,7 @@ func (s *Settler) storeComparison(ctx context.Context, r *run) {
 		return
 	}
 	for node, since := range r.known.Silent {
-		s.Log.WarnContext(ctx, "node is silent", "node", node, "since", since, "left_out_after", s.SilentAfter)
+		s.Log.WarnContext(ctx, "node is silent", "node", node, "since", since, "left_out_after", s.SilentAfter.String())
 	}
 	err := s.Store.SetCompared(ctx, s.Coin(), *r.known)
 	if r.known.Revision, r.changed = r.known.Revision+1, false; err != nil {
