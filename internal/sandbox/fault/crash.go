@@ -13,7 +13,7 @@ import (
 
 // ErrEnded is the answer of every port to a process that has ended. No line that
 // reads it has an effect: all effects go through the ports.
-var ErrEnded = errors.New("the process has ended")
+var ErrEnded = errors.New("the process has ended: the page or a test killed it here")
 
 // A Process is the process that serves one request. It ends at its Cut: from then
 // on no call of its ports reaches a table, a node or a queue, as after SIGKILL.
