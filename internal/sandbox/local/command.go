@@ -6,6 +6,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -70,7 +71,13 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 	defer cancel()
-	return errors.Join(err, server.Shutdown(stopping), stack.stop())
+	err = errors.Join(err, server.Shutdown(stopping), stack.stop())
+	if c.DynamoDB == "" {
+		fmt.Fprintln(out, "\nStopped; its tables (payments, keys, webhooks) were in memory and are gone.")
+	} else {
+		fmt.Fprintln(out, "\nStopped; its tables are kept in DynamoDB at "+c.DynamoDB+".")
+	}
+	return err
 }
 
 // toTheEnd lets next finish even if the client has gone, as a Lambda function does.

@@ -63,7 +63,9 @@ func (s *Screen) Until(match func(line string) bool) (seen []string, err error) 
 				return seen, nil
 			}
 		case <-s.ended:
-			return nil, fmt.Errorf("the command ended before it printed more than\n%s", strings.Join(seen, "\n"))
+			if len(s.lines) == 0 {
+				return nil, fmt.Errorf("the command ended before it printed more than\n%s", strings.Join(seen, "\n"))
+			}
 		case <-limit:
 			return nil, fmt.Errorf("within five minutes the command printed only\n%s", strings.Join(seen, "\n"))
 		}

@@ -176,8 +176,6 @@ func (s *Sandbox) timeline(ctx context.Context, find string) (Timeline, error) {
 	return t, err
 }
 
-var errUnknown = errors.New("no payment has that id, hash or Idempotency-Key; copy one from the page")
-
 func (s *Sandbox) find(find string) (Row, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +184,7 @@ func (s *Sandbox) find(find string) (Row, error) {
 		r = s.order[i]
 	}
 	if r == nil {
-		return Row{}, errUnknown
+		return Row{}, errors.New("no payment has that id, hash or Idempotency-Key; copy one from the page")
 	}
 	return *r, nil
 }

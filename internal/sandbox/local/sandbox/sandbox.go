@@ -192,9 +192,6 @@ func (s *Sandbox) Interposed(to store.Store) store.Store {
 	return &interpose.Store{Store: to, Around: s.around}
 }
 
-// errLost is an engine's error for a write whose answer got lost.
-var errLost = errors.New("the answer of the store got lost")
-
 // reaches are the writes after which a payment has reached a step.
 var reaches = map[string]Step{"Create": Prepared, "Commit": Committed, "Finish": Final, "Discard": -1, "Reserve": -1,
 	"AddAttempt": -1}
@@ -210,7 +207,7 @@ func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(conte
 	}
 	if lost {
 		s.over("lose", "The store did "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
-		return errors.Join(err, errLost)
+		return errors.Join(err, errors.New("the page lost the answer of the store"))
 	}
 	return err
 }
