@@ -61,7 +61,7 @@ func main() {
 	var cli commands
 	cli.Local.Operate, cli.MCP.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	cli.Local.Version = cli.MCP.Version
-	var refusal strings.Builder // what kong writes to standard error before it exits
+	var refusal strings.Builder // kong's error, which is folded before it exits
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 		kong.Writers(os.Stdout, &refusal), kong.Exit(func(code int) {
 			fmt.Fprint(os.Stderr, merchant.Fold(refusal.String()))
