@@ -107,7 +107,7 @@ ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 # What takes too long for a change, by its target.
-NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance contract upgrade torture simulate
+NIGHTLY := sensitivity mutants alike nodes recover chaos fuzz conformance contract release upgrade torture simulate
 
 .PHONY: nightly
 nightly: export SEEDS := 100000
@@ -216,6 +216,10 @@ recover: ## Lose the tables under load, recover, and ask for every payment again
 .PHONY: contract
 contract: ## Recompile the contracts and compare them with the bytecode in the repository
 	tools/contract --check
+
+.PHONY: release
+release: ## Build the binaries of all platforms and the SDK packages, as for a release of HEAD (.cache/release)
+	tools/release v0.0.0 && ls .cache/release/remit-v0.0.0-{linux,darwin}-{amd64,arm64}
 
 .PHONY: tools
 tools: ## Install every pinned tool under .cache/ (test-all and lint do it by themselves)

@@ -41,10 +41,6 @@ func TestRelease(t *testing.T) {
 	release := filepath.Join(checkout, ".cache/release")
 	sums := string(must.Get(os.ReadFile(filepath.Join(release, "SHA256SUMS")))(t))
 	run(t, language{"sha256sum", nil, release, nil}, "sha256sum", "--check", "--quiet", "SHA256SUMS")
-	script := string(must.Get(os.ReadFile("../tools/release"))(t))
-	if !strings.Contains(script, "(($#)) || set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64\n") {
-		t.Error("a release is not for Linux and macOS on both processors")
-	}
 	refused := command(t, language{"tools/release", nil, "..", nil}, nil, "tools/release", "0.2")
 	if err := refused.Run(); err == nil || refused.ProcessState.ExitCode() != 2 {
 		t.Errorf("0.2 is a version: %v", err)
@@ -94,9 +90,8 @@ func TestRelease(t *testing.T) {
 	installed := filepath.Join(strings.TrimPrefix(goEnv[4], "GOBIN="), "remit")
 	must.OK(t, os.WriteFile(filepath.Join(tool.dir, "list.csv"),
 		[]byte("address,amount\n0x3333333333333333333333333333333333333333,1\n"), 0o600))
-	for program, want := range map[string]string{installed: "remit v0.1.0\n",
-		filepath.Join(release, "remit-v0.1.0-"+runtime.GOOS+"-"+runtime.GOARCH): "remit v0.1.0\n"} {
-		if got := run(t, tool, program, "--version"); got != want {
+	for _, program := range []string{installed, release + "/remit-v0.1.0-" + runtime.GOOS + "-" + runtime.GOARCH} {
+		if got := run(t, tool, program, "--version"); got != "remit v0.1.0\n" {
 			t.Errorf("%s calls itself %s", program, got)
 		}
 	}

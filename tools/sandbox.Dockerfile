@@ -1,5 +1,5 @@
 # The sandbox: remit local with its embedded chain, in memory, for tests.
-#   IMAGE=remit tools/release v0.1.0
+#   tools/release v0.1.0
 #   docker run --rm -p 127.0.0.1:8080:8080 remit:0.1.0
 FROM scratch
 ARG VERSION
