@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"image/color"
 	"image/png"
@@ -110,11 +111,6 @@ func (s sandbox) press(name string) {
 	s.await("the button "+name, `(b => b && !b.disabled && (b.click(), true))(named(%q)) || false`, name)
 }
 
-func (s sandbox) pay(key, amount, asset string) string {
-	s.Helper()
-	return s.order("Pay", key, amount, asset)
-}
-
 // order fills in the form and presses a button. An empty key is the one that the page suggests. It returns the answer
 // that stands below the button, after "red" if it is.
 func (s sandbox) order(button, key, amount, asset string) string {
@@ -179,7 +175,7 @@ func TestPage(t *testing.T) {
 	for i, id := range buttons {
 		began := time.Now()
 		s.click(fmt.Sprintf(`[data-break=%q]`, id))
-		s.pay("", fmt.Sprintf("1.%06d", i), [...]string{"USDC", "EURC"}[i%2])
+		s.order("Pay", "", fmt.Sprintf("1.%06d", i), [...]string{"USDC", "EURC"}[i%2])
 		if strings.HasPrefix(id, "cut-") || id == "lose" {
 			s.await("its effect", `document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id)
 		} else {
@@ -190,9 +186,6 @@ func TestPage(t *testing.T) {
 		s.settled(i + 1)
 		t.Logf("%s: %.1f s", id, time.Since(began).Seconds())
 	}
-	s.pay("", "2.5", "EURC")
-	s.press("Repeat it 50 times at once")
-	s.settled(len(buttons) + 1)
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
 	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
@@ -249,7 +242,7 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 		{"order-2", "2.5", "USDC", "red order-2: 422 idempotency_key_reused: This Idempotency-Key was used for a payment with"},
 		{"order-3", "99999999", "USDC", "red order-3: 400 insufficient_funds: The service cannot cover"},
 	} {
-		if said := s.pay(row.key, row.amount, row.asset); !strings.HasPrefix(said, row.want) {
+		if said := s.order("Pay", row.key, row.amount, row.asset); !strings.HasPrefix(said, row.want) {
 			t.Errorf("%s %s of %s is answered %q", row.key, row.amount, row.asset, said)
 		}
 	}
@@ -295,6 +288,30 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 		}
 	}
 	s.settled(5)
+}
+
+var draw = flag.Bool("update", false, "draw the picture of README.md")
+
+// TestPicture: the page shows the killed request, the 50 repeats and the one transfer of README's picture.
+// -update draws it, with the log in place of the faults.
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	tooltest.Shell(t)
+	_, api := localtest.Local(t, t.Output(), remit, "--rail=usdc", "--rail=eurc")
+	s := openAt(t, api.URL)
+	s.press("After commit")
+	s.order("Pay", "", "250.00", "USDC")
+	s.press("Repeat it 50 times at once")
+	s.press("Run check-receipts now")
+	s.settled(1)
+	s.sized(1120, false)
+	eval[string](s, `document.querySelectorAll("main > .card, .three > * + *").forEach(e => e.style.display = "none"),
+		document.querySelector(".three").style.gridTemplateColumns = "1fr"`)
+	s.await("the picture", `["1 of USDC, 0 of EURC", "order-1: 50 × 201 pending", "USDC, 51 requests to 0x2222…2222",
+		"Kill the next request: after commit", "order-1 got no answer"].every(text => shows(text))`)
+	if picture := show(s.tab, "taking a picture", chromedp.FullScreenshot(100)); *draw {
+		must.OK(t, os.WriteFile("../../docs/images/cut-off.png", picture, 0o644))
+	}
 }
 
 // TestExplorer opens /docs in a browser as a person does: sends a payment by "Try it out" with the key that is filled
@@ -348,7 +365,6 @@ func TestExplorer(t *testing.T) {
 	if read["tx_hash"] != hash || read["reference"] != "inv-2041" {
 		t.Errorf("read back %v, want what was paid: %v", read, paid)
 	}
-	t.Logf("the page at the end: %s", tab.screenshot())
 	built := must.Get(exec.CommandContext(t.Context(), remit, "--version").Output())(t)
 	version := show(tab, "reading the version", chromedp.Text(chromedp.CSS(`.info .title .version`)))
 	if "remit "+strings.TrimSpace(version) != strings.TrimSpace(string(built)) {
@@ -438,9 +454,7 @@ func browser(t *testing.T, home string) *tab {
 	ctx, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
 	b := &tab{t, ctx, make(chan string, 1_000), make(chan string, 1_000)}
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
-		t.Fatalf("starting %s: %v", path, err)
-	}
+	must.OK(t, chromedp.Do(ctx, chromedp.Navigate("about:blank")))
 	must.OK(t, chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
