@@ -98,23 +98,21 @@ type Proposals struct {
 }
 
 // Run lists a merchant's proposals, the newest first.
-func (c *Proposals) Run(ctx context.Context, d *deployed.Deployment) error {
-	if c.Merchant == "" {
-		all, err := releases(ctx, d, token.Coin{})
-		if err != nil {
-			return err
-		}
-		return d.Show(listed(all))
-	}
-	var all []proposal.Proposal
+func (c *Proposals) Run(ctx context.Context, d *deployed.Deployment) (err error) {
+	var all, page []proposal.Proposal
 	f := store.ProposalFilter{Merchant: c.Merchant, Mode: d.Mode}
-	for more := true; more; {
-		page, next, err := d.Payments.ListProposals(ctx, f)
-		if err != nil {
-			return err
-		}
+	if c.Merchant == "" {
+		all, err = releases(ctx, d, token.Coin{})
+	}
+	for more := c.Merchant != ""; more && err == nil; more = !f.From.IsZero() {
+		page, f.From, err = d.Payments.ListProposals(ctx, f)
 		all = append(all, page...)
-		f.From, more = next, !next.IsZero()
+	}
+	if c.Merchant != "" && len(all) == 0 && err == nil {
+		_, err = d.KeysOf(ctx, c.Merchant)
+	}
+	if err != nil {
+		return err
 	}
 	return d.Show(listed(all))
 }
