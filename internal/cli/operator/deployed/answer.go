@@ -18,7 +18,6 @@ import (
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/merchants/apikey"
 	"github.com/remit-payouts/remit/internal/merchants/webhook"
-	"github.com/remit-payouts/remit/internal/payments/dispatch"
 	"github.com/remit-payouts/remit/internal/payments/store"
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
@@ -127,7 +126,6 @@ var advice = []struct {
 	{wallet.ErrUnknown, "find the wallet with remit wallet list"},
 	{apikey.ErrNotFound, "find the key with remit keys list"},
 	{apikey.ErrLimit, "end one with remit keys revoke"},
-	{dispatch.ErrKeyReused, "use another --key, or repeat its first command"},
 	{webhook.ErrNotFound, "check the ids of the merchant and the webhook"},
 	{webhook.ErrDisabled, "have the merchant enable it"},
 }

@@ -26,7 +26,7 @@ import (
 type moving struct {
 	one
 	To  token.Address `required:"" placeholder:"ADDRESS" help:"Another wallet, or an address outside the stack."`
-	Key string        `required:"" placeholder:"KEY" help:"Name of this transfer; nothing moves twice under it."`
+	Key string        `required:"" placeholder:"KEY" help:"Name of this transfer; each coin moves once under it."`
 }
 
 type move struct {
@@ -74,10 +74,7 @@ func (c sweep) Change(ctx context.Context, d *deployed.Deployment) (none change.
 		own = append(own, payment.KeyID(payment.Operator, t.Mode, t.Key))
 	}
 	r, err := working(ctx, d, c.Address)
-	if err == nil {
-		err = settled(ctx, d, r, own)
-	}
-	if err != nil {
+	if err = cmp.Or(err, settled(ctx, d, r, own)); err != nil {
 		return none, err
 	}
 	return c.move(ctx, d, transfers)
@@ -170,11 +167,15 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 		switch {
 		case optional(t, err):
 			consequences += strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + ".\n"
+		case errors.Is(err, dispatch.ErrKeyReused):
+			used, unread := d.Payments.Payment(ctx, payment.KeyID(payment.Operator, t.Mode, t.Key))
+			return none, cmp.Or(unread, fmt.Errorf("%w:\n%s\nUse another --key only to do more", err,
+				strings.TrimSpace(answer([]payment.Payment{used}).Text)))
 		case err != nil:
 			_, retired := working(ctx, d, t.From)
 			v, unseen := d.View(ctx, t.From)
 			short := v.Balance.Less(t.Amount) && !t.Ether || v.Gas.Less(t.Amount) && t.Ether
-			if short && unseen == nil && !errors.Is(err, dispatch.ErrKeyReused) {
+			if short && unseen == nil {
 				err = fmt.Errorf("%s holds %s; move less", t.From, d.Holds(v.Account))
 			}
 			return none, cmp.Or(retired, err)
@@ -201,8 +202,9 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 			return change.Change{Answer: was}, nil
 		}
 	}
-	return change.Change{Agreed: more && !asks, Consequences: fmt.Sprintf("%s%sNothing more is done if this is given "+
-		"again with --key %s.", consequences, last, key), Apply: func(ctx context.Context) (none change.Answer, err error) {
+	consequences += fmt.Sprintf("%sNothing more is done if exactly this is given again with --key %s.", last, key)
+	return change.Change{Agreed: more && !asks, Consequences: consequences, Apply: func(ctx context.Context) (
+		none change.Answer, err error) {
 		var done []payment.Payment
 		for _, t := range transfers {
 			switch p, err := await(ctx, d, dispatcher, t); {
