@@ -175,22 +175,17 @@ type reservation struct {
 func (dos *dossier) addWallet(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, err := d.Payments.Wallet(ctx, id)
-	if errors.Is(err, wallet.ErrUnknown) {
-		return nil // stored, and no nonce was taken yet
+	if err == nil {
+		dos.Progress = w.ProgressOf(p)
 	}
-	if err != nil {
-		return err
-	}
-	dos.Progress = w.ProgressOf(p)
 	if held, ok := w.Reservations[p.ID]; ok {
 		dos.Reserve = &reservation{held.Nonce, deployed.Stamp(held.At)}
 	}
-	if !p.State.Signed() {
-		return nil
+	if err == nil && p.State.Signed() {
+		pendingTx, unread := d.Payments.PendingTx(ctx, id, p.Nonce)
+		dos.PendingTx, err = unread == nil && pendingTx.Payment == p.ID, unread
 	}
-	pendingTx, err := d.Payments.PendingTx(ctx, id, p.Nonce)
-	dos.PendingTx = err == nil && pendingTx.Payment == p.ID
-	if errors.Is(err, wallet.ErrUnknown) {
+	if errors.Is(err, wallet.ErrUnknown) { // no nonce was taken yet, or its transaction is no longer pending
 		return nil
 	}
 	return err

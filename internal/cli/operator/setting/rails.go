@@ -40,7 +40,8 @@ type add struct {
 
 // Change stores the rail, then its nodes: those of a chain without a rail stand for a lost one (docs/guarantees.md).
 func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	first, err := c.first(ctx)
+	nodes, unseen := d.RPC(ctx)
+	first, err := c.first(ctx, nodes)
 	if err != nil {
 		return none, fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -48,16 +49,15 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	on.ChainID, on.Asset = first.ChainID, first.Token
 	on.Config, err = chains.Read(d.Mode, first.Rail)
 	rules, unread := d.Payments.Rules(ctx)
-	if err = cmp.Or(err, d.MayPay(first.ChainID), unread); err != nil {
+	if err = cmp.Or(err, d.MayPay(first.ChainID), unread, unseen); err != nil {
 		return none, err
 	}
 	lost := rules.Rail(first.Coin())
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
 		return none, fmt.Errorf("nothing was changed: %s is a rail already; use remit settings set", on.Name())
 	}
-	nodes, err := d.RPC(ctx)
-	note, unread := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
-	if err = cmp.Or(err, unread); err != nil {
+	note, err := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
+	if err != nil {
 		return none, err
 	}
 	on.On = lost
@@ -81,8 +81,8 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	if has := len(nodes[first.ChainID]); has > 0 { // which the chain's other rails use
 		put, how = nil, fmt.Sprintf("It uses the %d nodes of its chain in the RPC secret, and none of --rpc.\n", has)
 	} else if len(put) == 0 {
-		how = fmt.Sprintf("It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n",
-			first.ChainID)
+		how = fmt.Sprintf("NO NODE WAS ASKED about the token (see --rpc), and a rail cannot be removed.\n"+
+			"It pays once the RPC secret has its nodes: \"%d\":{\"urls\":[\"https://…\"]}.\n", first.ChainID)
 	}
 	made.Consequences = text + how + made.Consequences
 	made.Apply = func(ctx context.Context) (change.Answer, error) {
@@ -102,12 +102,17 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	return made, nil
 }
 
-// first returns the first version of the rail's settings. The nodes' answers fill in the token's symbol and decimals.
-func (c add) first(ctx context.Context) (none settings.Settings, err error) {
+// first returns the first version of the rail's settings. The answers of the nodes of --rpc, or for a token that is not
+// known those of the RPC secret, fill in the token's symbol and decimals.
+func (c add) first(ctx context.Context, nodes map[uint64][]string) (none settings.Settings, err error) {
 	own, err := chains.Named(c.Chain)
 	values, twice := parse(c.Values)
 	if err = cmp.Or(err, twice); err != nil {
 		return none, err
+	}
+	urls, of := c.RPC, "--rpc"
+	if len(urls) == 0 && cmp.Or(c.Token, values["TokenAddress"]) != "" {
+		urls, of = nodes[own.ID], "the RPC secret"
 	}
 	values["TokenAddress"] = cmp.Or(c.Token, values["TokenAddress"], own.USDC)
 	contract, err := token.ParseAddress(values["TokenAddress"])
@@ -115,7 +120,7 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 		return none, fmt.Errorf("the token (--token): %w", err)
 	}
 	var read token.Token
-	for i, url := range c.RPC {
+	for i, url := range urls {
 		var got token.Token
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: own.ID})
 		if err == nil {
@@ -129,11 +134,11 @@ func (c add) first(ctx context.Context) (none settings.Settings, err error) {
 				got.Symbol, got.Decimals, read.Symbol, read.Decimals)
 		}
 		if err != nil {
-			return none, fmt.Errorf("node %d of --rpc: %w", i+1, err)
+			return none, fmt.Errorf("node %d of %s: %w", i+1, of, err)
 		}
 		read = got
 	}
-	if len(c.RPC) > 0 {
+	if len(urls) > 0 {
 		decimals := fmt.Sprint(read.Decimals)
 		if asked := cmp.Or(values["TokenDecimals"], decimals); asked != decimals {
 			return none, fmt.Errorf("the contract has %s decimals, not %s; leave TokenDecimals out", decimals, asked)

@@ -163,6 +163,9 @@ func TestNodesOfAChain(t *testing.T) {
 				return ""
 			}
 			a.Steps([][3]string{{why, add + " --token " + eurc, c.want}})
+			if why == "none" {
+				a.Steps([][3]string{{why, "rails add --yes 84532 --token 0x" + strings.Repeat("2", 40) + " TokenDecimals=9", "!not 9;"}})
+			}
 			if secret != c.after {
 				t.Errorf("%s, want %s", secret, c.after)
 			}
