@@ -66,8 +66,11 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 		return nil, err
 	}
 	for kind, name := range t.Table {
-		if tableOutputs[kind] == "" {
+		switch {
+		case tableOutputs[kind] == "":
 			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
+		case name == "":
+			return nil, fmt.Errorf("--table %s= names no table; its variable may be empty", kind)
 		}
 		a.Outputs[tableOutputs[kind]+"TableName"] = name
 	}
