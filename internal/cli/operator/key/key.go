@@ -194,6 +194,7 @@ type keyRevoke struct {
 
 func (c keyRevoke) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := acting(ctx, d, c.Merchant, "")
+	_, unknown := d.Keys.Named(ctx, c.Merchant, c.ID)
 	return change.Change{
 		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
 			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
@@ -201,7 +202,7 @@ func (c keyRevoke) Change(ctx context.Context, d *deployed.Deployment) (change.C
 			key, err := registry(d).Revoke(ctx, by, c.ID)
 			return change.Answered(err, nil, fmt.Sprint("revoked ", deployed.Stamp(key.RevokedAt)))
 		},
-	}, err
+	}, cmp.Or(err, unknown)
 }
 
 type keyRevokeAll struct {

@@ -191,23 +191,19 @@ func (dos *dossier) addWallet(ctx context.Context, d *deployed.Deployment, p pay
 	return err
 }
 
-func (dos *dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) error {
+func (dos *dossier) addDeliveries(ctx context.Context, d *deployed.Deployment, p payment.Payment) (err error) {
 	var ours []webhook.Delivery
 	if p.Event != nil && p.Merchant != "" {
-		endpoints, err := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
-		if err != nil {
-			return err
-		}
+		endpoints, unread := d.Webhooks.Endpoints(ctx, d.Owner(p.Merchant))
 		for _, e := range endpoints {
-			sent, err := d.Webhooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
-			if err != nil {
-				return err
-			}
+			sent, failed := d.Webhooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
+			unread = cmp.Or(unread, failed)
 			ours = append(ours, slices.DeleteFunc(sent, func(s webhook.Delivery) bool { return s.Event.ID != p.Event.ID })...)
 		}
+		err = unread
 	}
 	dos.Deliveries, _ = deliveries.Deliveries(ours)
-	return nil
+	return err
 }
 
 // addChain asks every node for every attempt. The error of a node that is down is part of the dossier.

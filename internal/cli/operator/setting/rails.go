@@ -56,13 +56,10 @@ func (c add) Change(ctx context.Context, d *deployed.Deployment) (none change.Ch
 	if !errors.Is(lost.Unusable, settings.ErrMissing) {
 		return none, fmt.Errorf("nothing was changed: %s is a rail already; use remit settings set", on.Name())
 	}
-	note, err := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
-	if err != nil {
-		return none, err
-	}
+	note, unread := d.Payments.Compared(ctx, token.Coin{ChainID: first.ChainID})
 	on.On = lost
 	made, err := write(&on, []*Table{{Deployment: &on, Next: first}}, false, c.Reason)
-	if err != nil {
+	if err = cmp.Or(unread, err); err != nil {
 		return none, err
 	}
 	stored, text := made.Apply, fmt.Sprintf("This adds rail %d, %s: %s.\n", len(rules.Rails)+1, on.Name(), first.Coin())
