@@ -1,6 +1,7 @@
 package deployed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 // ErrNoRail reports a stack without the rail.
-var ErrNoRail = errors.New("the stack has no such rail; name one of remit rails list (usdc@base), or remit rails add")
+var ErrNoRail = errors.New("the stack has no such rail")
 
 // Rails returns the stack as seen by each rail, in the order in which they were added; by one alone if --rail names it.
 func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
@@ -24,17 +25,20 @@ func (d *Deployment) Rails(ctx context.Context) (all []*Deployment, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the rails: %w", err)
 	}
+	var names []string
 	for i, r := range rules.Rails {
 		on, err := d.by(i+1, r)
 		if err != nil {
 			return nil, err
 		}
+		names = append(names, on.Name())
 		if d.Names(on) {
 			all = append(all, on)
 		}
 	}
 	if len(all) == 0 {
-		return nil, ErrNoRail
+		return nil, fmt.Errorf("%w; name one of its own (%s), or run remit rails add", ErrNoRail,
+			cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	return all, nil
 }
