@@ -123,7 +123,7 @@ var advice = []struct {
 }{
 	{store.ErrNotFound, "check the id, --merchant and --stack"},
 	{store.ErrChanged, "run the command again"},
-	{wallet.ErrUnknown, "find the wallet with remit wallet list"},
+	{wallet.ErrUnknown, "one is made within a minute; remit wallet pause --all pauses it now"},
 	{apikey.ErrNotFound, "find the key with remit keys list"},
 	{apikey.ErrLimit, "end one with remit keys revoke"},
 	{webhook.ErrNotFound, "check the ids of the merchant and the webhook"},
