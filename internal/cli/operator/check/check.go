@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 
 	"github.com/remit-payouts/remit/internal/aws/dynamo"
+	"github.com/remit-payouts/remit/internal/aws/secrets"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	"github.com/remit-payouts/remit/internal/deployment/stack"
 	"github.com/remit-payouts/remit/internal/evm/chain"
@@ -178,9 +179,7 @@ func (e *examination) run(ctx context.Context, when moment, failed error) error 
 	if e.Payments != nil {
 		e.rails, e.noRails = e.Rails(ctx)
 	}
-	var findings []finding
-	var text strings.Builder
-	bad := 0
+	findings, text, bad := []finding{}, "", 0
 	for _, c := range e.checks(ctx) {
 		if c.when&when == 0 || !strings.HasSuffix(c.name, e.only) {
 			continue
@@ -189,6 +188,9 @@ func (e *examination) run(ctx context.Context, when moment, failed error) error 
 		f, word := finding{Check: c.name, OK: err == nil, Result: result}, "ok"
 		if err != nil {
 			p, _ := errors.AsType[problem](err)
+			if errors.Is(err, secrets.ErrRPC) {
+				p.fix = "repair the JSON of the secret " + e.Account.Outputs["RpcSecretArn"]
+			}
 			f.Result, f.Do, word = err.Error(), cmp.Or(p.fix, c.advice), "BAD"
 			if when&before != 0 && (p.warns || c.when&before == 0) {
 				word = "WARN"
@@ -198,12 +200,12 @@ func (e *examination) run(ctx context.Context, when moment, failed error) error 
 		}
 		findings = append(findings, f)
 		lines := strings.TrimSpace(f.Result + "\n" + f.Do)
-		fmt.Fprintf(&text, "%-4s %-28s %s\n", word, f.Check, strings.ReplaceAll(lines, "\n", "\n     "))
+		text += fmt.Sprintf("%-4s %-28s %s\n", word, f.Check, strings.ReplaceAll(lines, "\n", "\n     "))
 	}
 	if len(findings) == 0 {
 		return fmt.Errorf("there is no check %q; remit doctor lists them", e.only)
 	}
-	if err := e.Show(findings, text.String()); err != nil || bad == 0 {
+	if err := e.Show(findings, text); err != nil || bad == 0 {
 		return err
 	}
 	return fmt.Errorf("%w (%d of %d checks)", failed, bad, len(findings))

@@ -334,12 +334,11 @@ func TestPreflightTriesNodes(t *testing.T) {
 	node := httptest.NewServer(operatortest.WellNode(nil))
 	defer node.Close()
 	a := operatortest.NewAccount(t)
+	secret := fmt.Sprintf(`{"8453":{"urls":[%q]}}`, node.URL)
 	a.Answer = func(_ *http.Request, action, _ string) string {
-		secret := fmt.Sprintf(`{"8453":{"urls":[%q]}}`, node.URL)
 		return map[string]string{"GetSecretValue": fmt.Sprintf(`{"SecretString":%q}`, secret)}[action]
 	}
-	base, _ := chains.Of(8453)
-	stored := must.Get(base.First(nil))(t)
+	stored := must.Get(must.Get(chains.Named("base"))(t).First(nil))(t)
 	for _, c := range [][3]string{{"live", "", "WARN "}, {"live", "answering", "ok "}, {"test", "", "ok "}} {
 		stored.Quorum, stored.At = c[1], time.Unix(1, 0)
 		must.OK(t, dynamo.NewPayments(dynamotest.Client(t), "operator-payments").SetSettings(t.Context(), stored))
@@ -347,6 +346,10 @@ func TestPreflightTriesNodes(t *testing.T) {
 		if found := fly(t, "AlarmTopicArn="+alarms+" Mode="+c[0])["nodes agree"]; !strings.HasPrefix(found, c[2]) {
 			t.Errorf("%s: %q", c, found)
 		}
+	}
+	secret = "{"
+	if found := fly(t, "")["rails"]; !strings.Contains(found, "repair the JSON of the secret") {
+		t.Errorf("a broken secret: %q", found)
 	}
 }
 

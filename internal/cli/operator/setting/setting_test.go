@@ -136,11 +136,11 @@ func TestNodesOfAChain(t *testing.T) {
 	const three = `"urls":["http://a","http://b","http://c"]`
 	const eurc = "0x808456652fdb597867f38412077A9182bf77359F TokenSymbol=E"
 	own := `{"84532":{"urls":["` + node.URL + `"]}}`
-	for why, c := range map[string]struct{ before, after, want string }{
-		"by its number": {`{"84532":{` + three + `}}`, `{"84532":{` + three + `}}`, "version 1"},
-		"none":          {"", own, "version 1"},
+	for why, c := range map[string]struct{ before, after, want, then string }{
+		"by its number": {`{"84532":{` + three + `}}`, `{"84532":{` + three + `}}`, "version 1", "!node 1 of the RPC"},
+		"none":          {"", own, "version 1", "!the contract has 6 decimals, not 9"},
 		"another writes": {"", `{"7":{` + three + "}}",
-			"!put them there: the RPC secret was changed at the same time: check every chain's nodes in it"},
+			"!put them there: the RPC secret was changed at the same time: check every chain's nodes in it", "!"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			a := operatortest.NewAccount(t)
@@ -162,10 +162,8 @@ func TestNodesOfAChain(t *testing.T) {
 				}
 				return ""
 			}
-			a.Steps([][3]string{{why, add + " --token " + eurc, c.want}})
-			if why == "none" {
-				a.Steps([][3]string{{why, "rails add --yes 84532 --token 0x" + strings.Repeat("2", 40) + " TokenDecimals=9", "!not 9;"}})
-			}
+			a.Steps([][3]string{{why, add + " --token " + eurc, c.want},
+				{"unnamed", "rails add --yes 84532 TokenDecimals=9 --token 0x" + strings.Repeat("2", 40), c.then}})
 			if secret != c.after {
 				t.Errorf("%s, want %s", secret, c.after)
 			}
