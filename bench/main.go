@@ -73,7 +73,7 @@ var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): )
 func head(ctx context.Context) (string, error) {
 	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", "*.go", "template.yaml", "go.mod").Output()
 	if err == nil && len(changed) > 0 {
-		return "", fmt.Errorf("results name a commit; commit these first, or use -quick to keep no results:\n%s", changed)
+		return "", fmt.Errorf("results name a commit; commit these first, or use -quick to keep none:\n%s", changed)
 	}
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
 	return strings.TrimSpace(string(commit)), err

@@ -232,7 +232,7 @@ func TestRestorePage(t *testing.T) {
 		replaces = append(replaces, name, outputs[output])
 	}
 	d.use("EXISTING=", replaces...)
-	d.follow("allow_old_webhook_keys") // a role that is made again has its old name here, and with it its rights on the key
+	d.follow("allow_old_webhook_keys") // a role that is made again has its old name here, and so its rights on the key
 	signs(200)
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after the stack was made again: %v", bad)

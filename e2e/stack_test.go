@@ -218,7 +218,7 @@ func TestSAMLocal(t *testing.T) {
 	if len(named) < 3 {
 		t.Errorf("the page invokes %d functions: has its form changed?", len(named))
 	}
-	for logical, physical := range s.Resources { // `sam local` sets no variable that is not declared, and says nothing about it
+	for logical, physical := range s.Resources { // `sam local` sets no variable that is not declared, and is silent
 		if strings.HasSuffix(logical, "Function") {
 			declared := slices.Sorted(maps.Keys(s.configuration(t, physical).Environment.Variables))
 			if set := slices.Sorted(maps.Keys(environment[logical])); !slices.Equal(set, declared) {

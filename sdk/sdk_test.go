@@ -47,7 +47,7 @@ func built(t *testing.T) []language {
 	must.OK(t, os.MkdirAll(filepath.Join(work, "sdk/typescript"), 0o700))
 	node, at := tooltest.Program(t, "Node.js", "node"), filepath.Join(work, "sdk/typescript")
 	ts := language{"typescript", []string{node, "test/driver.mjs"}, at, nil}
-	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"}, // but no build output
+	for to, from := range map[string][]string{"": {"../LICENSE"}, "sdk": {"README.md", "testdata", "python"},
 		"sdk/typescript": {"typescript/package.json", "typescript/tsconfig.json", "typescript/src", "typescript/test"}} {
 		run(t, language{name: "the SDKs", dir: "."}, slices.Concat([]string{"cp", "-RP"}, from, []string{filepath.Join(work, to)})...)
 	}

@@ -24,7 +24,7 @@ import (
 type System struct {
 	Name string
 
-	// Start starts the service on its database, as it is, and returns its address and the end of its process with SIGKILL.
+	// Start starts the service on its database, as it is, and returns its address and the end of it with SIGKILL.
 	Start func() (url string, kill func())
 
 	// Ask is the request that pays a recipient once, however often it is made. The status of its answer is below 300

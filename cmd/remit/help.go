@@ -89,6 +89,9 @@ var goWords = [][2]string{
 }
 
 func plain(err error) error {
+	if err == nil {
+		return nil
+	}
 	text := err.Error()
 	for _, words := range goWords {
 		text = regexp.MustCompile(words[0]).ReplaceAllString(text, words[1])

@@ -61,20 +61,14 @@ func main() {
 	var cli commands
 	cli.Local.Operate, cli.MCP.Version = operator.Serve, strings.TrimPrefix(builtAs(), "remit ")
 	cli.Local.Version = cli.MCP.Version
-	var refusal strings.Builder // kong's error, which is folded before it exits
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
-		kong.Writers(os.Stdout, &refusal), kong.Exit(func(code int) {
-			fmt.Fprint(os.Stderr, merchant.Fold(refusal.String()))
-			os.Exit(min(code, 1)) // kong's 80 is no status of ours
-		}))
+		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
 	if line, ok := os.LookupEnv("COMP_LINE"); ok {
 		complete(os.Stdout, parser.Model.Node, line)
 		return
 	}
 	parsed, err := parser.Parse(spelled(parser.Model.Node, os.Args[1:]))
-	if err != nil {
-		parser.FatalIfErrorf(plain(err))
-	}
+	parser.FatalIfErrorf(plain(err))
 	if url := operator.Elsewhere(parsed); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {

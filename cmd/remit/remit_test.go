@@ -199,7 +199,7 @@ func TestPayKilledAtRandom(t *testing.T) {
 			for kills := range 6 {
 				ctx, end := t.Context(), func() {}
 				if kills < 5 {
-					ctx, end = context.WithTimeout(ctx, time.Duration(100+draw.IntN(600))*time.Millisecond) // until its kill
+					ctx, end = context.WithTimeout(ctx, time.Duration(100+draw.IntN(600))*time.Millisecond)
 				}
 				defer end()
 				cmd := exec.CommandContext(ctx, binary, append([]string{"pay", list, "--run", "June", "--yes", "--wait"}, flags...)...)
@@ -238,8 +238,8 @@ func TestRecoverPage(t *testing.T) {
 	guidetest.Run(t, binary+" wallet pause --yes --reason audit $("+binary+" wallet list | grep -om1 '0x[0-9A-Fa-f]*')")
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "wallets 2; nonces to use up: 256",
-		"nonces used up: 256", "payments of the tables that are on the chain: 1", "payments put back: 0, 0 USDC",
-		"wallets that pay again: 1; that stay paused: 1", "payments to put back: 0, 0 USDC"} {
+		"nonces used up: 256", "payments of the tables on the chain: 1", "payments put back: 0, 0 USDC",
+		"pay again, but those that remit wallet list shows as paused", "payments to put back: 0, 0 USDC"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

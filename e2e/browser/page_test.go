@@ -359,7 +359,7 @@ func TestExplorer(t *testing.T) {
 		const input = document.querySelector(%q);
 		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, %q);
 		input.dispatchEvent(new Event("input", {bubbles: true}));
-		return input.dispatchEvent(new FocusEvent("focusout", {bubbles: true})); // it waits a moment for more keys otherwise
+		return input.dispatchEvent(new FocusEvent("focusout", {bubbles: true})); // else it waits for more keys
 	})()`, input, hash)))
 	read := tab.execute("getTransaction", 200)
 	if read["tx_hash"] != hash || read["reference"] != "inv-2041" {
@@ -448,7 +448,7 @@ func browser(t *testing.T, home string) *tab {
 		tooltest.Path(t, "Chromium", ".cache/browser/chromium") // which is not there
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400),
-		chromedp.NoSandbox) // a sandbox needs user namespaces, which root and some systems do not give; the page is our own
+		chromedp.NoSandbox) // a sandbox needs user namespaces, which root does not give; the page is our own
 	ctx, stopBrowser := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stopBrowser)
 	ctx, stopTab := chromedp.NewContext(ctx)

@@ -54,7 +54,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: %d lines, and its row in CONTRIBUTING.md holds %d (a line over 120 columns counts twice, a tab as four columns): "+
 				"delete something, or raise the row and give the reason in the commit. Its files that grew since HEAD^:", row, n, most)
 			for _, file := range files[row] {
-				old, _ := exec.CommandContext(t.Context(), "git", "show", "HEAD^:"+file).Output() // empty if the file is new
+				old, _ := exec.CommandContext(t.Context(), "git", "show", "HEAD^:"+file).Output() // or none
 				if grew := lines(row, must.Get(os.ReadFile(file))(t)) - lines(row, old); grew > 0 {
 					t.Errorf("%+5d %s", grew, file)
 				}

@@ -89,7 +89,7 @@ func (c command) amount(i int) remit.Amount {
 type end struct {
 	ID      int
 	Value   json.RawMessage
-	Error   string  // the name of the error, and its code, its index, and "stored" if it has them; "invalid" for other errors
+	Error   string  // the name of the error, and its code, its index, and "stored" if it has them; "invalid" for others
 	Message string  // of the error
 	Seconds float64 // since the client was made
 }

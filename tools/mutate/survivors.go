@@ -161,7 +161,7 @@ func (b bench) record(ctx context.Context, p *proof, file string) error {
 	p.env = []string{"REACHED=" + file}
 	failed, output, err := b.run(ctx, p.trial)
 	if err != nil || failed != "" {
-		return fmt.Errorf("testing %s without a mutant: %w\n%s", p.pkg, cmp.Or(err, errors.New(failed+" fails")), output)
+		return fmt.Errorf("testing %s without mutant: %w\n%s", p.pkg, cmp.Or(err, errors.New(failed+" fails")), output)
 	}
 	p.took, p.reached = time.Since(began), map[string]bool{}
 	reached, err := os.ReadFile(file)

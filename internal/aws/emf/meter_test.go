@@ -67,7 +67,7 @@ func everything(t *testing.T) string {
 			{Balance: token.Units(2_000_000_000), Gas: token.Units(3e9), Gap: 1}},
 	}, Config: stack.Config{Token: token.Token{Decimals: 6}}})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true}, {Node: "b", Slowest: time.Second}, {Node: "c", Silent: true}})
-	for _, name := range strings.Fields("ScheduledRuns OldestProposal RefillsRefused RequestsFailed " + // of the functions
+	for _, name := range strings.Fields("ScheduledRuns OldestProposal RefillsRefused RequestsFailed " +
 		"Webhook2xx Webhook3xx Webhook4xx Webhook5xx WebhookNone WebhookDuration " + // of package webhook
 		"WebhooksDelivered WebhooksExhausted WebhooksCancelled SecondsToDelivered WebhookOldestDue") {
 		m.Add(name, 1)

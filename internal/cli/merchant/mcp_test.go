@@ -151,7 +151,7 @@ func TestTwoAgents(t *testing.T) {
 		for n := range bills {
 			group.Go(func() {
 				text, again := "", "call pay again with the same intent"
-				for tries := 0; tries == 0 || tries < 20 && strings.Contains(text, again); tries++ { // while answers are late
+				for tries := 0; tries == 0 || tries < 20 && strings.Contains(text, again); tries++ {
 					text = agent.call("pay", fmt.Sprintf(`{"intent":%q,"to":%q,"amount":"%d"}`, fmt.Sprintf(name, n), payee, 1+n))
 				}
 				if !strings.Contains(text, "Accepted") && !strings.Contains(text, "This call paid nothing: ") {

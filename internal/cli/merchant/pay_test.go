@@ -136,7 +136,7 @@ func TestPayAssets(t *testing.T) {
 	api := stack(t, "--rail=usdc", "--rail=eurc")
 	all, dir := must.Get(api.Assets(t.Context()))(t), t.TempDir()
 	words := map[string]string{"payee": payee, "eurc": all[1].Asset}
-	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // of its first row in a run Q
+	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // in a run Q
 	must.Get(api.Attempt(t.Context(), key, remit.Order{Asset: &all[1].Asset, To: payee, Amount: "1000000"}))(t)
 	files := map[string]string{} // by their text
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
@@ -217,7 +217,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 	must.Get(api.AddRecipient(t.Context(), remit.CreateRecipientRequest{Address: alike("2")}))(t)
 	file = write(t, "address,amount\n"+alike("3")+",1\n"+payee+",1\n"+alike("4")+",1\n"+alike("4")+",1\n")
 	narrow := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsRead}}))(t)
-	for key, of := range map[string]int{api.Key: 3, narrow.APIKey: 2} { // each other, an earlier payment, and the address book
+	for key, of := range map[string]int{api.Key: 3, narrow.APIKey: 2} { // each other, a payment, the address book
 		out := pays(t, &remit.Client{URL: api.URL, Key: key}, file, "--dry-run", 0, "")
 		for text, want := range map[string]int{"line 2: 0x": of, "line 4: 0x": of, "line 5: 0x": 0, "(paid or proposed before)": 2,
 			"(your address book)": 2 * (of - 2)} {

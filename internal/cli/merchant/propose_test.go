@@ -94,7 +94,7 @@ func TestProposeAFile(t *testing.T) {
 		pays(t, &remit.Client{URL: many.URL, Key: api.Key}, write(t, header+b+a), "--propose --run=r", newer/10_000, says)
 	}
 	try(a+b, "r --propose --not-before=2999-01-01T00:00:00Z", 1,
-		`nothing was proposed: this run was proposed without --not-before \(prp_\w+ is awaiting_approval\); repeat it so`)
+		`nothing was proposed: this run was proposed without --not-before \(prp_\w+ is awaiting_approval\); repeat`)
 	try(c, "s --propose --not-before=2020-01-01T00:00:00Z", 1, `the time of --not-before has passed; leave it out`)
 	try(a+b, "r", 1, `paid: this run is proposed \(prp_\w+ is awaiting_approval\)`)
 	made := must.Get(api.CreateKey(t.Context(), remit.IssueAPIKeyRequest{Scopes: []remit.Scope{remit.ScopePaymentsApprove}}))(t)
@@ -109,7 +109,7 @@ func TestProposeAFile(t *testing.T) {
 		}
 		try(a+b, "r", 1, `this run is proposed \(prp_`)
 		err := must.Err(api.Cancel(t.Context(), p.ID))
-		for err != nil && strings.Contains(err.Error(), "proposal_in_progress") { // until a run has compared the wallet that paid a
+		for err != nil && strings.Contains(err.Error(), "proposal_in_progress") { // until a run has compared
 			time.Sleep(100 * time.Millisecond)
 			err = must.Err(api.Cancel(t.Context(), p.ID))
 		}

@@ -18,7 +18,7 @@ func bare(changes ...func(*Deployment)) Deployment {
 
 func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 	still := func(s *Deployment) { s.Webhooks, s.FinalSeconds = false, 0 } // no webhook, nothing ever pending
-	const scheduled = 43_200.0                                             // runs, of which each writes once, as do those of hints
+	const scheduled = 43_200.0                                             // runs, each with one write, as hints have
 	const idle = scheduled * 0.1                                           // GB-seconds of runs that find nothing
 	pending := 1e7 / SecondsPerMonth * 60
 	base := func(s *Deployment) { s.FinalSeconds, s.EpochSeconds = 1080, 384 }

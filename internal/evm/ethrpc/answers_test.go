@@ -260,7 +260,7 @@ func TestReadsWhatNodesAnswer(t *testing.T) {
 }
 
 // TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has needed, and less and less
-// if it needs less. One that needs more, or that the token refuses within it, is estimated again. A row has the entries,
+// if it needs less. One that needs more, or that the token refuses in it, is estimated again. A row has the entries,
 // what they need as they are and to new holders, whether the token is strict, and the estimate with the limits asked.
 func TestEstimatesABatchLikeTheLast(t *testing.T) {
 	needs := [2]uint64{0x30000, 0x34000} // as it is, and to new holders

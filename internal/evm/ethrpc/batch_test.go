@@ -29,7 +29,7 @@ func mined(t *testing.T) *server {
 	}})
 }
 
-// TestTakesBatchesOfAnySize has a row for each way in which nodes and gateways refuse a batch that is too large for them:
+// TestTakesBatchesOfAnySize has a row for each way in which nodes and gateways refuse a batch that is too large:
 // the most calls that they take, and how they answer more. ID stands for that of the first call, or in "each" of each.
 func TestTakesBatchesOfAnySize(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {

@@ -13,14 +13,10 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// Hold pauses a wallet for held, and End for ended.
-const (
-	held  = wallet.Suspicion + ": remit recover is at work"
-	ended = wallet.Suspicion + ": remit recover has ended"
-)
+// held begins the reason for which Hold pauses a wallet.
+const held = wallet.Suspicion + ": remit recover is at work"
 
-// Unfinished reports whether Hold paused the wallet for a recovery that has not ended: its tables may lack payments,
-// also if its next nonce is no more behind the chain.
+// Unfinished reports whether Hold paused the wallet, and End did not follow: the tables may lack payments of it.
 func Unfinished(w wallet.Wallet) bool { return strings.HasPrefix(w.Paused, held) }
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
@@ -105,7 +101,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 func (r *Recovery) End(ctx context.Context, ids []wallet.ID, resume bool) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
-		to := w.PausedFor(ended)
+		to := w.PausedFor(wallet.Suspicion + ": remit recover has ended")
 		if resume {
 			_, to = w.Reasons()
 		}

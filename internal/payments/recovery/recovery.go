@@ -18,8 +18,7 @@ import (
 
 // A Recovery puts the payments that the tables have lost back from the chain. First it uses up every nonce that may
 // have been signed and that the tables know nothing of. Then all lost transactions are mined or can never be, and the
-// wallets' transfers say which payments were made. Hold comes first, then Run, then Resume. Each may be killed and
-// repeated.
+// wallets' transfers say which payments were made. Hold comes first, then Run, then End; each may be repeated.
 type Recovery struct {
 	stack.Config
 	Store  store.Store
@@ -62,14 +61,13 @@ type run struct {
 // Run recovers the payments of the wallets that Hold returned, which stay paused. An error leaves the tables as safe as
 // they were; the next Run goes on. Each uses up Window nonces of every wallet from its count on.
 func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
-	now := &run{Recovery: r, ids: ids, below: make([]uint64, len(ids))}
-	var err error
+	nodes, err := r.Nodes.Nodes(ctx)
+	now := &run{Recovery: r, nodes: nodes, ids: ids, below: make([]uint64, len(ids))}
 	step := func(do func(context.Context) error) {
 		if err == nil {
 			err = do(ctx)
 		}
 	}
-	step(now.findNodes)
 	step(now.noteFinal)
 	step(now.checkChain) // on another chain, nonces that are used up may be free on this one
 	step(now.useUp)
@@ -105,13 +103,6 @@ func (r *Recovery) rules(ctx context.Context) (stack.Rules, error) {
 	all, err := r.Store.Rules(ctx)
 	rail := all.Rail(r.Coin())
 	return r.Rules(rail.Settings), cmp.Or(err, rail.Unusable)
-}
-
-func (r *run) findNodes(ctx context.Context) (err error) {
-	if r.nodes, err = r.Nodes.Nodes(ctx); err != nil {
-		return fmt.Errorf("finding nodes: %w", err)
-	}
-	return nil
 }
 
 // noteFinal finds the newest final block of the tables. If there is none, it stores the one that most nodes call final.

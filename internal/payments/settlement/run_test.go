@@ -319,7 +319,7 @@ func TestAUsedWalletWithoutARecord(t *testing.T) {
 	}
 }
 
-// TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, but five seconds at most.
+// TestRoundsStretch: while a node limits its rate, a run pauses as long as its calls have waited, five seconds at most.
 func TestRoundsStretch(t *testing.T) {
 	for waited, want := range map[time.Duration]time.Duration{0: second, 3 * second: 3 * second, minute: 5 * second} {
 		w := newWorld(t, script{})

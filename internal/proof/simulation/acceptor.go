@@ -215,7 +215,7 @@ func (a *acceptor) same(want, got view, bytes model.Bytes) bool {
 	return want == got || got.payment.State == model.Absent && want.payment.State == model.Absent
 }
 
-// refuse reports the first step that the model does not allow, with those before it at the same nonce or of the same payment.
+// refuse reports the first step that the model does not allow, with those before it at its nonce or of its payment.
 func (a *acceptor) refuse(e effectDone, why string, args ...any) {
 	if a.refused {
 		return

@@ -295,7 +295,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1) },
 	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(n.rng.Uint64N(60)) },
 	loss: func(n *nemesis, _ *fakechain.Node) {
-		if n.cluster.losses == 2 || n.cluster.rails[n.away.rail].Chain.Away() { // tables that know no final block know no fork
+		if n.cluster.losses == 2 || n.cluster.rails[n.away.rail].Chain.Away() { // no final block, no fork
 			return
 		}
 		image := memory.NewPayments()
@@ -315,7 +315,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 func (n *nemesis) elsewhere(blocks uint64) {
 	c := n.cluster
 	known, err := c.Store.Compared(context.Background(), n.at.Coin())
-	if err != nil || known.Final.Number < 2 || n.quiet && c.lost() { // a fork of every node hides what restored tables lack
+	if err != nil || known.Final.Number < 2 || n.quiet && c.lost() { // a fork of all hides what restored tables lack
 		return
 	}
 	base := uint64(0)

@@ -57,9 +57,9 @@ var Refilling = settings.Refills{
 // further draws the parts of a Setup that have a stream each, so that other draws stay as they were.
 func further(setup *Setup, seed uint64) {
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
-	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
+	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds between moves of the final block
 		setup.Epoch = []uint64{0, 3, 5, 25}[epochs.IntN(4)]
-		setup.Pause = []time.Duration{time.Second, 3 * time.Second, 12 * time.Second}[epochs.IntN(3)] // of 25 and 12 s, runs rest
+		setup.Pause = []time.Duration{time.Second, 3 * time.Second, 12 * time.Second}[epochs.IntN(3)] // of 25 s
 	}
 	if rand.New(rand.NewPCG(seed, 0x2a11)).IntN(3) == 0 {
 		setup.Rails = 2

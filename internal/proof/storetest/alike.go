@@ -59,7 +59,7 @@ type Pair struct {
 	Memory, Database Stores
 	// Lose has the answers of the database's next n writes lost after they were applied.
 	Lose func(n int)
-	// Copy stores for others too what the database stores for a key or a denied recipient; nil: they are written one by one.
+	// Copy stores for others too what the database stores for a key or a denied recipient; nil: one by one.
 	Copy func(of string, others []string)
 	// Close ends the database.
 	Close func()

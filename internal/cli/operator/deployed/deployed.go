@@ -242,24 +242,6 @@ func (d *Deployment) View(ctx context.Context, a token.Address) (chain.View, err
 	return nodes.View(ctx, a, d.Asset.Contract, chain.ConfirmationRule{})
 }
 
-// Agreed returns what every node says that an account holds, or an error if one is silent or says otherwise: the least
-// of them, which View returns, would hide what is left.
-func (d *Deployment) Agreed(ctx context.Context, a token.Address) (held chain.View, err error) {
-	nodes, err := d.Nodes(ctx)
-	if err != nil {
-		return held, err
-	}
-	views, err := nodes.AllViews(ctx, a, d.Asset.Contract, d.Config.ConfirmationRule)
-	for _, v := range views {
-		if v.Balance != views[0].Balance || v.Gas != views[0].Gas {
-			err = fmt.Errorf("nodes disagree about %s: %s, or %s; end that (remit doctor), then run this again", a,
-				d.Holds(views[0].Account), d.Holds(v.Account))
-		}
-		held = v
-	}
-	return held, err
-}
-
 // EveryNodeHas returns nil if each node has the code at an address, ErrNoCode if none has any. Silence is an error.
 func (d *Deployment) EveryNodeHas(ctx context.Context, at token.Address, code []byte) error {
 	nodes, err := d.Nodes(ctx)

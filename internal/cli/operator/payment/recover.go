@@ -40,7 +40,6 @@ type recovered struct {
 
 	Releases []proposal.Public `json:"proposals_to_release"`
 	releases string
-	stay     int // paused after the resumption
 }
 
 type recovering struct {
@@ -132,12 +131,6 @@ func (c Recovering) run(ctx context.Context, all []*recovering) (none change.Ans
 				return none, err
 			}
 		}
-		if r.Resumed {
-			r.stay = len(slices.DeleteFunc(r.ids, func(id wallet.ID) bool {
-				w, err := r.Store.Wallet(ctx, id)
-				return err == nil && w.Paused == ""
-			}))
-		}
 		reports, text = append(reports, r.recovered), text+r.text(r.on)
 	}
 	if differ && !c.DryRun {
@@ -200,7 +193,7 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 func (r recovered) text(d *deployed.Deployment) string {
 	var b strings.Builder
 	do := map[bool][]any{true: {"to use", "to put"}, false: {"used", "put"}}[r.DryRun]
-	fmt.Fprintf(&b, "%s: wallets %d; nonces %s up: %d\npayments of the tables that are on the chain: %d\npayments %s back: "+
+	fmt.Fprintf(&b, "%s: wallets %d; nonces %s up: %d\npayments of the tables on the chain: %d\npayments %s back: "+
 		"%d, %s\ntransfers without a payment's id: %d\n", r.Rail, r.Wallets, do[0], r.Noops, r.Known, do[1], r.Stored,
 		d.Coins(r.Sum), len(r.Foreign))
 	for _, hash := range r.Foreign {
@@ -217,8 +210,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 	case r.DryRun:
 		b.WriteString("nothing was changed: a run would use up these nonces, and put these payments back\n")
 	case r.Resumed:
-		fmt.Fprintf(&b, "wallets that pay again: %d; that stay paused: %d (remit wallet list shows why)\n",
-			r.Wallets-r.stay, r.stay)
+		b.WriteString("the wallets pay again, but those that remit wallet list shows as paused\n")
 	default:
 		b.WriteString("the wallets are paused: remit wallet resume lets each pay again\n")
 	}

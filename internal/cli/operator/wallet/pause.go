@@ -186,7 +186,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			left += fmt.Sprintf("\n%s is unreadable, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
 		case c.All && recovery.Unfinished(w.Wallet):
 			w.keeps = w.Paused
-			left += fmt.Sprintf("\n%s stays paused: remit recover has not ended; run it again, or the stack may pay twice", w.Address)
+			left += fmt.Sprintf("\n%s stays paused: remit recover has not ended; run it again", w.Address)
 		case c.All && alone.MatchString(other):
 			w.keeps = other
 			left += fmt.Sprintf("\n%s stays paused: %s; remit wallet resume %[1]s ends that", w.Address, other)
@@ -208,9 +208,6 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 		if v.Mined > w.NextNonce {
 			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d; wait for "+
 				"check-receipts, and read docs/alarms before you resume", v.Mined, w.Address, w.NextNonce)
-		}
-		if recovery.Unfinished(w.Wallet) {
-			consequences += "REMIT RECOVER HAS NOT ENDED: payments that the tables have lost may be paid twice.\n"
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address,
 			w.Paused, w.NextNonce, v.Mined, len(w.Reservations))

@@ -110,7 +110,7 @@ func TestSweep(t *testing.T) {
 		e.play(map[string]func(){"a run begins": func() { must.OK(e, e.soon(e.T.Context())) },
 			"a node without its coins": func() { e.Nodes[e.Config.ChainID] = []string{own[0], poor.URL} },
 			"that is gone":             func() { e.Nodes[e.Config.ChainID] = own },
-			"U drains": func() { e.own(1, wallet.Draining) }}, nil)
+			"U drains":                 func() { e.own(1, wallet.Draining) }}, nil)
 	})
 }
 
@@ -293,7 +293,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	has := func(code string) operatortest.Node {
 		return operatortest.Node{"eth_getCode": code, "eth_call 0xdd62ed3e": operatortest.Word(5)}
 	}
-	nodes := map[string]operatortest.Node{"lists": {"eth_call": operatortest.Word(0)}, "other": has(`"result":"0x6001"`),
+	nodes := map[string]operatortest.Node{"lists": {"eth_call": operatortest.Word(0)}, "other": has(`"result":"0x60"`),
 		"ours": has(fmt.Sprintf(`"result":"0x%x"`, disburser.Code())), "account": {"eth_call": `"result":"0x"`},
 		"none": has(`"result":"0x"`), "silent": has(`"error":{"code":-32000,"message":"missing trie node"}`),
 		"blind":          {"eth_call": `"error":{"code":-32000,"message":"header not found"}`},

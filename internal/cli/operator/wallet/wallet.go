@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/token"
 	"github.com/remit-payouts/remit/internal/payments/keyring"
 	"github.com/remit-payouts/remit/internal/payments/settlement"
@@ -29,9 +31,9 @@ type Commands struct {
 	List     walletList                     `cmd:"" help:"Show balances, nonces and pauses."`
 	Pause    change.Command[walletPause]    `cmd:"" help:"Stop new payments for a while." example:"--all --reason x"`
 	Resume   change.Command[walletResume]   `cmd:"" help:"Let wallets pay again." example:"--all"`
-	Move     change.Command[move]           `cmd:"" help:"Move its coins." example:"0x1… --to 0x2… --token 5 --key a"`
+	Move     change.Command[move]           `cmd:"" help:"Move coins." example:"0x1… --to 0x2… --token 5 --key a"`
 	Sweep    change.Command[sweep]          `cmd:"" help:"Empty a drained wallet." example:"0x1… --to 0x2… --key b"`
-	Assign   change.Command[walletAssign]   `cmd:"" help:"Give a wallet to a merchant." example:"0x1… --merchant mer_1"`
+	Assign   change.Command[walletAssign]   `cmd:"" help:"Give it to a merchant." example:"0x1… --merchant mer_1"`
 	Unassign change.Command[walletUnassign] `cmd:"" help:"Take an empty wallet from its merchant." example:"0x1…"`
 	Funding  change.Command[walletFunding]  `cmd:"" help:"Let a wallet only refill the others." example:"0x1…"`
 	Drain    change.Command[walletDrain]    `cmd:"" help:"Stop new payments, to sweep and retire it." example:"0x1…"`
@@ -293,10 +295,18 @@ type walletRetire struct {
 }
 
 func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
-	_, r, err := d.HolderOf(ctx, c.Address)
-	held, unread := d.Agreed(ctx, c.Address)
+	nodes, err := d.Nodes(ctx)
+	if err != nil {
+		return none, err
+	}
+	views, err := nodes.AllViews(ctx, c.Address, d.Asset.Contract, d.Config.ConfirmationRule)
+	if err != nil {
+		return none, err
+	}
+	held := slices.MaxFunc(views, func(a, b chain.View) int { return a.Balance.Cmp(b.Balance) }) // a wrong node hides it
 	holds := d.Holds(held.Account)
-	switch err = cmp.Or(err, unread); {
+	_, r, err := d.HolderOf(ctx, c.Address)
+	switch {
 	case err != nil:
 		return none, err
 	case r.State == wallet.Retired && r.Key == wallet.InSecret:
@@ -309,20 +319,14 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
 		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it "+
 		"is; the functions may use one in KMS no more.", c.Address, holds), "retired",
-		func(ctx context.Context) error { return c.retire(ctx, d, r) }), nil
-}
-
-func (c walletRetire) retire(ctx context.Context, d *deployed.Deployment, r wallet.Registration) error {
-	nodes, err := d.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	parts := settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now}
-	switch err := settlement.New(d.Config, parts).Retire(ctx, r.ID, c.Stolen); {
-	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
-		return fmt.Errorf("%w (nothing was changed; run this again when it has ended)", err)
-	case err != nil:
-		return err
-	}
-	return endGrants(ctx, d.Account, r)
+		func(ctx context.Context) error {
+			parts := settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now}
+			switch err := settlement.New(d.Config, parts).Retire(ctx, r.ID, c.Stolen); {
+			case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
+				return fmt.Errorf("%w (nothing was changed; run this again when it has ended)", err)
+			case err != nil:
+				return err
+			}
+			return endGrants(ctx, d.Account, r)
+		}), nil
 }

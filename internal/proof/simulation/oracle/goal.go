@@ -26,7 +26,7 @@ const (
 	paymentRequests, paymentWrites = 8, 8
 )
 
-// A Goal is the service that merchants may expect while one of three nodes answers anything. The zero Goal expects nothing.
+// A Goal is the service that merchants may expect while one of three nodes answers anything. Zero expects nothing.
 type Goal struct {
 	Unharmed bool          // Sure orders are accepted, accepted orders are confirmed at a fair price, and no wallet is paused
 	Within   time.Duration // from the creation of an order's payment to its confirmation

@@ -299,7 +299,7 @@ func (o *Oracle) Orders() (all []Order) {
 func (o *Oracle) ours(h chain.Hash) bool {
 	return o.noops[h] || slices.ContainsFunc(append([]*memory.Payments{o.Store}, o.past...), func(tables *memory.Payments) bool {
 		p, err := tables.PaymentByHash(context.Background(), h)
-		return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
+		return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // or damaged
 	})
 }
 
