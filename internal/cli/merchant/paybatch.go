@@ -103,7 +103,8 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, fmt.Errorf("reading what this run has paid: %w", err)
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run has paid %s; if this file is of the same payout, add --asset %s, else another --run", one.Token, one.Asset)
+			return nil, fmt.Errorf("this run has paid %s; if this file is of the same payout, add --asset %s, "+
+				"else another --run", one.Token, one.Asset)
 		}
 		stored = append(stored, one)
 	}

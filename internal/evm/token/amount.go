@@ -61,7 +61,7 @@ func ParseTokens(s string, decimals int) (Amount, error) {
 	case pointed && (whole == "" || fraction == ""):
 		return Amount{}, fmt.Errorf("%w: write digits on both sides of the point", ErrAmount)
 	case len(fraction) > decimals:
-		return Amount{}, fmt.Errorf("%w: round it to %s, the smallest unit", ErrAmount, Units(1).Tokens(decimals))
+		return Amount{}, fmt.Errorf("%w: round it: %s is the smallest unit", ErrAmount, Units(1).Tokens(decimals))
 	case len(whole) > 1 && whole[0] == '0':
 		return Amount{}, fmt.Errorf("%w: begins with 0; remove that 0", ErrAmount)
 	}
