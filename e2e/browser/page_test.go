@@ -239,7 +239,7 @@ func TestAStrangersFirstMinutes(t *testing.T) {
 	for _, row := range []struct{ key, amount, asset, want string }{
 		{"", "1.5", "USDC", "order-1: 201 pending"},
 		{"", "2.5", "EURC", "order-2: 201 pending"},
-		{"order-2", "2.5", "USDC", "red order-2: 422 idempotency_key_reused: This Idempotency-Key was used for a payment with"},
+		{"order-2", "2.5", "USDC", "red order-2: 422 idempotency_key_reused: This Idempotency-Key was used for other"},
 		{"order-3", "99999999", "USDC", "red order-3: 400 insufficient_funds: The service cannot cover"},
 	} {
 		if said := s.order("Pay", row.key, row.amount, row.asset); !strings.HasPrefix(said, row.want) {

@@ -78,7 +78,7 @@ func run(args []string) error {
 // once are long tests of `make test` that -all does not repeat: they drive other processes, compute alone, or repeat
 // at length the work of shorter tests of their packages.
 var once = []string{"TestABusThatIsDown", "TestCostOfSettling", "TestEveryFault", "TestGuides", "TestMoveUnknown",
-	"TestPagesFitIntoAnAnswer", "TestPayBatches", "TestPayBatchesAfterAFailure", "TestPayKilledAtRandom",
+	"TestPagesFitIntoAnAnswer", "TestPayBatches", "TestPayBatchesAfterAFailure", "TestPayFileSavedAgain", "TestPayKilledAtRandom",
 	"TestPaymentsGoFirst", "TestReadsTransfersFromAnyNode", "TestReplay", "TestSeeds", "TestSignsAsGoEthereumDoes"}
 
 // unraced has tools and wrappers of AWS, which share little. The race detector slows a database's tests tenfold.

@@ -253,6 +253,7 @@ func TestNothingIsEchoed(t *testing.T) {
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		got := newAPI(t).play(c.In...)
 		got.outcome(t, c.Want)
+		got.header.Del("X-Request-Id") // which may have the mark by chance
 		if all := strings.ToLower(fmt.Sprint(got.header, got.body)); strings.Contains(all, "m4rk") {
 			t.Errorf("echoed: %s", all)
 		}
