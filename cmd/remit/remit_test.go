@@ -239,7 +239,7 @@ func TestRecoverPage(t *testing.T) {
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", " of stack " + m.URL, "wallets 2; nonces to use up: 256",
 		"nonces used up: 256", "payments of the tables on the chain: 1", "payments put back: 0, 0 USDC",
-		"pay again, but those that remit wallet list shows as paused", "payments to put back: 0, 0 USDC"} {
+		"pay again, except those that remit wallet list shows as paused", "payments to put back: 0, 0 USDC"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

@@ -210,7 +210,7 @@ func (r recovered) text(d *deployed.Deployment) string {
 	case r.DryRun:
 		b.WriteString("nothing was changed: a run would use up these nonces, and put these payments back\n")
 	case r.Resumed:
-		b.WriteString("the wallets pay again, but those that remit wallet list shows as paused\n")
+		b.WriteString("the wallets pay again, except those that remit wallet list shows as paused\n")
 	default:
 		b.WriteString("the wallets are paused: remit wallet resume lets each pay again\n")
 	}
