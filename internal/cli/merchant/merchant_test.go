@@ -26,12 +26,11 @@ const payee = "0x2222222222222222222222222222222222222222"
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, new(string))) }
 
-// stack returns a new merchant of a stack of the test's own. The test waits most of the time, and others run beside it.
-func stack(t *testing.T, flags ...string) *remit.Client {
+// stack returns a new merchant. The test waits most of the time, and others run beside it on the same stack.
+func stack(t *testing.T) *remit.Client {
 	t.Helper()
 	t.Parallel()
-	api, _ := localtest.Stack(t, flags...)
-	return api
+	return localtest.Shared(t)
 }
 
 // TestSmoke takes every step, with a merchant of its own and with a merchant whose other payments'
@@ -214,7 +213,7 @@ func TestWebhooksPage(t *testing.T) {
 	for interpreter, program := range map[string]string{
 		tooltest.Path(t, what, ".cache/py/bin/python"): "import json", tooltest.Program(t, what, "node"): "const http",
 	} {
-		api, _ := localtest.Stack(t)
+		api := localtest.Shared(t)
 		free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		_, port, _ := net.SplitHostPort(free.Addr().String())
 		must.OK(t, free.Close())

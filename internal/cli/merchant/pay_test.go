@@ -78,7 +78,7 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 // runs, and a changed row is a payment that the command tells of before it asks.
 func TestPayPaysEachRowOnce(t *testing.T) {
 	api := stack(t)
-	other := "0x3333333333333333333333333333333333333333"
+	payee, other := "0x"+strings.Repeat("4", 40), "0x"+strings.Repeat("6", 40) // of this test alone
 	file := filepath.Join(t.TempDir(), strings.Repeat("a long name ", 15)+".csv")
 	must.OK(t, os.Rename(write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n"), file))
 	pays(t, api, file, "--dry-run", 0, `2 rows, 3\.5 USDC in all, 2 at most in one, at `+api.URL+"\n")
@@ -109,7 +109,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 
 // TestPayUnderAnotherName: rows that another run or program has paid, is paying or has proposed need their own consent.
 func TestPayUnderAnotherName(t *testing.T) {
-	api, _ := localtest.Stack(t)
+	api := stack(t)
 	must.Get(api.Attempt(t.Context(), "", remit.Order{To: payee, Amount: "1009", Reference: "salary 9"}))(t)
 	file := write(t, salaries(1, 2)+payee+",7,=formula\n0x7e57000000000000000000000000000000000001,1,\n")
 	tabletest.Run(t, map[string]string{"day": `20\d\d-\d\d-\d\d`}, func(t *testing.T, c tabletest.Case) {
@@ -133,7 +133,7 @@ func TestPayUnderAnotherName(t *testing.T) {
 
 // TestPayAssets: a run pays the asset that its rows name, and no other.
 func TestPayAssets(t *testing.T) {
-	api := stack(t, "--rail=usdc", "--rail=eurc")
+	api := stack(t)
 	all, dir := must.Get(api.Assets(t.Context()))(t), t.TempDir()
 	words := map[string]string{"payee": payee, "eurc": all[1].Asset}
 	key := fmt.Sprintf("pay-%x", sha256.Sum256([]byte("Q\x00"+payee+"\x001000000\x00\x000")))[:36] // in a run Q
@@ -231,7 +231,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 // TestPayAcrossFailures: lost answers, overload and refusals of single rows.
 func TestPayAcrossFailures(t *testing.T) {
 	api := stack(t)
-	tooMuch := strings.Repeat("9", 30)
+	payee, tooMuch := "0x"+strings.Repeat("5", 40), strings.Repeat("9", 30)
 	var calls atomic.Int64
 	var deaf atomic.Bool // every answer to a payment is lost
 	var results string

@@ -126,13 +126,39 @@ func Stack(t *testing.T, flags ...string) (*remit.Client, *Screen) {
 	return Merchant(t, out), out
 }
 
+var shared struct {
+	sync.Once
+	url string
+}
+
+// Shared returns a new merchant of a stack with two assets that the tests of a process share. It runs until they end.
+func Shared(t *testing.T) *remit.Client {
+	t.Helper()
+	shared.Do(func() {
+		var command local.Command
+		if err := Parse(&command, append(free, "--rail=usdc", "--rail=eurc")...); err != nil {
+			t.Fatal(err)
+		}
+		out := NewScreen(nil)
+		go func() { _ = command.Run(context.Background(), out) }()
+		shared.url = Merchant(t, out).URL
+	})
+	return client(t, shared.url)
+}
+
 // Merchant waits for the welcome of `remit local` and returns a new merchant of the stack.
 func Merchant(t testing.TB, out *Screen) *remit.Client {
 	t.Helper()
-	api := &remit.Client{Once: true, URL: strings.Replace(strings.Fields(out.Await(t, "API"))[1], "[::]", "127.0.0.1", 1),
-		HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
+	url := strings.Replace(strings.Fields(out.Await(t, "API"))[1], "[::]", "127.0.0.1", 1)
 	out.Await(t, "Ctrl-C")
-	return Join(t, api, "Acme")
+	return client(t, url)
+}
+
+// client returns a new merchant of a stack.
+func client(t testing.TB, url string) *remit.Client {
+	t.Helper()
+	return Join(t, &remit.Client{Once: true, URL: url,
+		HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}, "Acme")
 }
 
 // Join gives a client the key of a new merchant, and returns it.
