@@ -61,8 +61,8 @@ run: ## The whole stack on this machine, USDC and EURC each on its own chain (AR
 	$(call compile,run,-tags=sandbox ./cmd/remit)
 	@exec .cache/run/remit local $(if $(filter --rpc% --rail%,$(ARGS)),,--rail usdc --rail eurc) $(ARGS)
 
-# How both runs of the tests are made. Tests that wait share a core.
-verdict = go run ./tools/verdict $(1) $(LEAN) -shuffle=on -timeout=25m -p=$$((2 * $$(nproc))) $(ARGS) -- $(PKG)
+# How both runs of the tests are made.
+verdict = go run ./tools/verdict $(1) $(LEAN) -shuffle=on -timeout=25m $(ARGS) -- $(PKG)
 
 .PHONY: test
 test: ## Every test that needs Go alone, and 1,000 seeds, in five minutes (PKG=./internal/evm/token/... for some)

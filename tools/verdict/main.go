@@ -68,8 +68,8 @@ func run(args []string) error {
 	plain = append(skip(once), plain...)
 	beside := make(chan error, 1)
 	go func() {
-		err := t.test([]string{"nice"}, []string{"CGO_ENABLED=1"}, append(skip(once), flags...), shared)
-		beside <- cmp.Or(err, t.test([]string{"nice"}, nil, plain, rest))
+		err := t.test([]string{"nice", "-n", "3"}, []string{"CGO_ENABLED=1"}, append(skip(once), flags...), shared)
+		beside <- cmp.Or(err, t.test([]string{"nice", "-n", "3"}, nil, plain, rest))
 	}()
 	err = cmp.Or(t.test(nil, nil, plain, slices.DeleteFunc(packages, func(p string) bool { return !drives(p) })), <-beside)
 	return cmp.Or(t.end(all, os.Getenv("NO_RACE")), err)
