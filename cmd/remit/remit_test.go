@@ -251,6 +251,16 @@ func TestRecoverPage(t *testing.T) {
 	must.OK(t, p.Interrupt())
 }
 
+// TestChain: the embedded chain runs alone, and gives an account money.
+func TestChain(t *testing.T) {
+	local(t) // builds the binary
+	chain := must.Get(localtest.Launch(t.Context(), t.Output(), binary, "chain", "serve", "--chain-listen", "127.0.0.1:0"))(t)
+	url := strings.Split(chain.Out.Await(t, `"rpc_url"`), `"`)[3]
+	if out := guidetest.Run(t, binary+" chain fund "+payee+" --rpc "+url); !strings.Contains(out, "was given 1000 tokens and 1 ether") {
+		t.Error(out)
+	}
+}
+
 // binary is the command under test, built once.
 var binary string
 
