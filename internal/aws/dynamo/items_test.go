@@ -67,7 +67,7 @@ func TestFrozen(t *testing.T) {
 		read := fields(t, got)
 		for name, was := range fields(t, want) {
 			if diff := cmp.Diff(was, read[name], set); diff != "" {
-				t.Errorf("%s: %s (-want +got):\n%s", file, name, diff)
+				t.Errorf("%s: %s is read as another value; have the decoder add what old items lack (-want +got):\n%s", file, name, diff)
 			}
 		}
 		before := items(t, f.db, f.tables...)
