@@ -351,7 +351,7 @@ func TestPayKeys(t *testing.T) {
 		fmt.Fprintf(&have, "[%s]\n%s\n", flags, strings.Join(used, "\n"))
 	}
 	if have.String() != string(want) {
-		t.Errorf("the keys are now\n%s\nand were\n%s", have.String(), want)
+		t.Errorf("the keys are now\n%s\nand must stay as they were:\n%s", have.String(), want)
 	}
 }
 
