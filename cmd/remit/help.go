@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,39 +20,14 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 		}
 		return nil
 	}
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
-	if node.Leaf() {
+	err := kong.DefaultHelpPrinter(options, ctx)
+	if err == nil && node.Leaf() {
 		fmt.Fprintln(ctx.Stdout, "\nExample:\n  remit", strings.TrimSpace(node.Path()+" "+node.Tag.Get("example")))
 	}
-	return nil
+	return err
 }
 
-// complete prints the words that may follow a line, for bash's complete -C: commands, or flags after a dash.
-func complete(w io.Writer, node *kong.Node, line string) {
-	words := strings.Fields(line)
-	var last string
-	if len(words) > 0 && !strings.HasSuffix(line, " ") {
-		last, words = words[len(words)-1], words[:len(words)-1]
-	}
-	node = below(node, words)
-	var candidates []string
-	for _, child := range node.Children {
-		candidates = append(candidates, child.Name)
-	}
-	if strings.HasPrefix(last, "-") {
-		for _, flag := range slices.Concat(node.AllFlags(true)...) {
-			candidates = append(candidates, "--"+flag.Name)
-		}
-	}
-	for _, candidate := range candidates {
-		if strings.HasPrefix(candidate, last) {
-			fmt.Fprintln(w, candidate)
-		}
-	}
-}
-
+// below returns the command that words name, or the last node of the grammar that they do.
 func below(node *kong.Node, words []string) *kong.Node {
 	for _, word := range words {
 		if i := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == word }); i >= 0 {

@@ -42,22 +42,6 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestComplete: bash gets the words that fit the typed ones.
-func TestComplete(t *testing.T) {
-	for line, want := range map[string]string{
-		"remit wallet r":        "resume retire",
-		"remit aud":             "audit audit-log",
-		"remit deny add --rea":  "--reason",
-		"remit deny add x --ye": "--yes",
-	} {
-		var b bytes.Buffer
-		complete(&b, newParser(&commands{}).Model.Node, line)
-		if diff := cmp.Diff(strings.Fields(want), strings.Fields(b.String())); diff != "" {
-			t.Errorf("%s: %s", line, diff)
-		}
-	}
-}
-
 // TestVersionAndHelp: words do the same as flags, and a command that lacks one gets the list of them.
 func TestVersionAndHelp(t *testing.T) {
 	version = "v0.1.0"

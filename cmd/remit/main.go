@@ -63,10 +63,6 @@ func main() {
 	cli.Local.Version = cli.MCP.Version
 	parser := newParser(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 		kong.Exit(func(code int) { os.Exit(min(code, 1)) })) // kong's 80 is no status of ours
-	if line, ok := os.LookupEnv("COMP_LINE"); ok {
-		complete(os.Stdout, parser.Model.Node, line)
-		return
-	}
 	parsed, err := parser.Parse(spelled(parser.Model.Node, os.Args[1:]))
 	parser.FatalIfErrorf(plain(err))
 	if url := operator.Elsewhere(parsed); url != "" {
