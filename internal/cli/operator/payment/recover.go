@@ -157,9 +157,9 @@ func (c Recovering) recovery(ctx context.Context, d *deployed.Deployment, runs b
 	if err != nil {
 		return nil, err
 	}
-	dry := map[bool]string{true: "dry run: "}[c.DryRun]
+	of := fmt.Sprintf("%s on chain %d: %s", d.Name(), d.ChainID, map[bool]string{true: "dry run: "}[c.DryRun])
 	r := &recovery.Recovery{Config: d.Config, Store: d.Payments, Now: time.Now, Wait: settlement.Sleep,
-		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, dry+format+"\n", args...) },
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, of+format+"\n", args...) },
 		Keyed: slices.Collect(maps.Keys(stored)), DryRun: c.DryRun}
 	if !runs {
 		return r, nil

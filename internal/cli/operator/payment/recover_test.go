@@ -3,6 +3,8 @@ package payment_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +51,13 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 	if !strings.Contains(out, "  scheduled ") || strings.Count(out, "prp_") != 1 {
 		t.Errorf("what a run would release: %v\n%s", err, out)
 	}
+	terminal := os.Stderr
+	os.Stderr = must.Get(os.Create(filepath.Join(t.TempDir(), "terminal")))(t)
 	_, err = operatortest.Local(t.Context(), local, "recover", "--rail", "usdc@devnet", "--yes")
+	said := string(must.Get(os.ReadFile(os.Stderr.Name()))(t))
+	if os.Stderr = terminal; !strings.HasPrefix(said, "x@seven on chain 7: "+id.Address.String()) {
+		t.Errorf("the rail is not named: %s", said)
+	}
 	if w, unread := tables.Wallet(t.Context(), id); err == nil || unread != nil || !w.Suspect() {
 		t.Errorf("recover of the first rail: %v; the wallet of the second: %+v, %v", err, w, unread)
 	}
