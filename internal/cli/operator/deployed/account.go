@@ -20,6 +20,7 @@ import (
 	cloud "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
@@ -65,12 +66,17 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
+	db := dynamo.Client(a.AWS)
 	for kind, name := range t.Table {
+		_, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+		api, _ := errors.AsType[smithy.APIError](err)
 		switch {
 		case tableOutputs[kind] == "":
 			return nil, fmt.Errorf("--table %s=…: use keys, payments or webhooks", kind)
 		case name == "":
 			return nil, fmt.Errorf("--table %s= names no table; its variable may be empty", kind)
+		case api != nil && api.ErrorCode() == "ResourceNotFoundException":
+			return nil, fmt.Errorf("there is no table %s here; aws dynamodb list-tables lists them", name)
 		}
 		a.Outputs[tableOutputs[kind]+"TableName"] = name
 	}
@@ -81,7 +87,7 @@ func (t Target) onAWS(ctx context.Context, out io.Writer) (*Deployment, error) {
 		}
 	}
 	d := a.Read(t, out)
-	db, table := dynamo.Client(a.AWS), a.Outputs["PaymentsTableName"]
+	table := a.Outputs["PaymentsTableName"]
 	payments := dynamo.NewPayments(db, table)
 	d.Tables = Tables{payments, CopiedLog{payments, a.AWS, table, a.Outputs["AuditLogGroupName"]},
 		dynamo.NewWebhooks(db, a.Outputs["WebhooksTableName"]), dynamo.NewAPIKeys(db, a.Outputs["ApiKeysTableName"]),
