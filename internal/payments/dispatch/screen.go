@@ -16,8 +16,8 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/store"
 )
 
-// errScreened reports a recipient on the sanctions list or the operator's deny list.
-var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
+// ErrDenied reports a recipient on the sanctions list, with chain.ErrListed, or the operator's deny list.
+var ErrDenied = fmt.Errorf("%w: it is on a list", ErrRecipient)
 
 // A ruling has the settings and the deny list that a process has read.
 type ruling struct {
@@ -88,13 +88,13 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	return sending{Dispatcher: d, Nodes: nodes, ruling: rules, refused: refused, phases: &phases{now: d.Now, last: d.Now()}}, err
 }
 
-// allowed returns errScreened for an entry on the deny list, and ErrRecipient for the account that collects gas fees.
+// allowed returns ErrDenied for an entry on the deny list, and ErrRecipient for the account that collects gas fees.
 func (d sending) allowed(entries ...payment.Entry) error {
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool {
 		_, denied := slices.BinarySearchFunc(d.denied, e.To, func(d store.Denial, to token.Address) int { return bytes.Compare(d.To[:], to[:]) })
 		return denied
 	}); i >= 0 {
-		return &chain.EntryError{Index: i, Err: errScreened}
+		return &chain.EntryError{Index: i, Err: ErrDenied}
 	}
 	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return !d.Gas.Account.IsZero() && e.To == d.Gas.Account }); i >= 0 {
 		return &chain.EntryError{Index: i, Err: ErrRecipient} // its receipt would not prove the payment
@@ -104,7 +104,7 @@ func (d sending) allowed(entries ...payment.Entry) error {
 
 // screened logs a refusal by a list, for the operator's compliance staff.
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
-	if errors.Is(refusal, errScreened) {
+	if errors.Is(refusal, ErrDenied) {
 		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[place(refusal)].To, "merchant", r.Merchant,
 			"list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}

@@ -67,7 +67,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	market, gas, err := d.quote(ctx, screened)
 	switch {
 	case errors.Is(err, chain.ErrListed):
-		return chain.Tx{}, &chain.EntryError{Index: place(err), Err: fmt.Errorf("%w: %w", errScreened, err)}
+		return chain.Tx{}, &chain.EntryError{Index: place(err), Err: fmt.Errorf("%w: %w", ErrDenied, err)}
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
 		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
 	case errors.Is(err, chain.ErrReverted):

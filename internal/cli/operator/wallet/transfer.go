@@ -14,6 +14,7 @@ import (
 	"github.com/remit-payouts/remit/internal/cli/operator/change"
 	"github.com/remit-payouts/remit/internal/cli/operator/deployed"
 	room "github.com/remit-payouts/remit/internal/cli/operator/payment"
+	"github.com/remit-payouts/remit/internal/evm/chain"
 	"github.com/remit-payouts/remit/internal/evm/disburser"
 	"github.com/remit-payouts/remit/internal/evm/disburser/install"
 	"github.com/remit-payouts/remit/internal/evm/token"
@@ -171,6 +172,10 @@ func carry(ctx context.Context, d *deployed.Deployment, key string, transfers []
 			used, unread := d.Payments.Payment(ctx, payment.KeyID(payment.Operator, t.Mode, t.Key))
 			return none, cmp.Or(unread, fmt.Errorf("%w:\n%s\nUse another --key only to do more", err,
 				strings.TrimSpace(answer([]payment.Payment{used}).Text)))
+		case errors.Is(err, chain.ErrListed):
+			return none, fmt.Errorf("%s is on the sanctions list (SanctionsList); choose another address", t.To)
+		case errors.Is(err, dispatch.ErrDenied):
+			return none, fmt.Errorf("%s is on the deny list; to pay it, run remit deny remove %[1]s first", t.To)
 		case err != nil:
 			_, retired := working(ctx, d, t.From)
 			v, unseen := d.View(ctx, t.From)
