@@ -25,10 +25,14 @@ type Rails struct {
 	Open  change.Command[closes] `cmd:"" set:"closed=false" help:"Take new payments again." example:"usdc@base"`
 }
 
-const closing = "    New payments on it are refused; those under way settle. A closed rail no longer stops others\n" +
-	"    after a loss of tables: a payment that was made on it and lost can be made again on another, under the\n" +
-	"    same key. If tables may have been lost, run remit recover first. If check-receipts pauses for five\n" +
-	"    minutes later on, the closed rail stops the others again: open and close it once more."
+// meaning warns of values that change more than their setting's name says.
+var meaning = map[string]string{
+	"Closed=true": "    New payments on it are refused; those under way settle. It no longer stops others\n" +
+		"    after a loss of tables: a payment that was made on it and lost can be made again on another,\n" +
+		"    under the same key. If tables may have been lost, run remit recover first. If check-receipts pauses\n" +
+		"    for five minutes later on, the closed rail stops the others again: open and close it once more.\n",
+	"Memo=off": "    If tables are lost, remit recover cannot name the payments made from now on.\n",
+}
 
 type add struct {
 	Chain  string   `arg:"" help:"The chain's name in docs/chains.md, or its number."`

@@ -87,12 +87,10 @@ func (t *Table) units(name, value string) (text string) {
 func (t *Table) Describe(from, to settings.Settings) (text, loosens string) {
 	for _, c := range t.changes(from, to) {
 		line := fmt.Sprintf("%s: %q -> %q%s", c.Name, c.From, c.To, t.units(c.Name, c.To))
-		if text += "  " + line; c.Name == "Closed" && c.To == "true" {
-			text += "\n" + closing
-		} else if c.Loosens {
+		if text += "  " + line; c.Loosens {
 			text, loosens = text+"  LOOSENS A LIMIT", loosens+line+"\n"
 		}
-		text += "\n"
+		text += "\n" + meaning[c.Name+"="+c.To]
 	}
 	return text, loosens
 }
