@@ -41,7 +41,8 @@ func (c keyCreate) Change(ctx context.Context, d *deployed.Deployment) (change.C
 		Consequences: fmt.Sprintf("This makes merchant %q in stack %s, with a %s key. It may do: %s.", c.Name, d.Stack,
 			d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			return keyAnswer(registry(d).Create(ctx, c.Name, r))
+			made, err := registry(d).Create(ctx, c.Name, r)
+			return keyAnswer(made, rights, err)
 		},
 	}, err
 }
@@ -68,14 +69,14 @@ func acting(ctx context.Context, d *deployed.Deployment, merchant, name string) 
 	return apikey.Key{MerchantID: merchant, MerchantName: name, Grant: apikey.Full()}, err
 }
 
-func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
+func keyAnswer(made apikey.Minted, rights string, err error) (change.Answer, error) {
 	answer := struct {
 		APIKey     string `json:"api_key"`
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
 	return change.Answered(err, answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.",
-		answer.APIKey, answer.MerchantID, mayDo(answer.Permissions)))
+		answer.APIKey, answer.MerchantID, rights))
 }
 
 type restrictions struct {
@@ -117,7 +118,8 @@ func (r restrictions) request(ctx context.Context, d *deployed.Deployment) (
 	}
 	var k apikey.Key
 	err = request.Restrict(apikey.Key{Grant: apikey.Full()}, &k)
-	return request, mayDo(k.Public().Permissions), err
+	rails, _ := d.Rails(ctx) // or amounts are shown without their token
+	return request, mayDo(k.Public().Permissions, rails), err
 }
 
 type keyIssue struct {
@@ -133,22 +135,31 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (change.Ch
 		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode. It may do: %s.",
 			by.MerchantID, by.MerchantName, d.Stack, d.Mode, rights),
 		Apply: func(ctx context.Context) (change.Answer, error) {
-			return keyAnswer(registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
+			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return d.Publisher().Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
-			}))
+			})
+			return keyAnswer(made, rights, err)
 		},
 	}, cmp.Or(err, unknown)
 }
 
-func mayDo(p apikey.Permissions) string {
-	text := "everything"
+// mayDo writes rights, with amounts in whole tokens too if one of the rails has their asset.
+func mayDo(p apikey.Permissions, rails []*deployed.Deployment) string {
+	text, amount := "everything", func(a token.Amount) string { return a.String() + " smallest units" }
 	if len(p.Scopes) < len(apikey.AllScopes()) {
 		text = strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Scopes), " ", ", "), "[]")
 	}
-	add(&text, "max %v", p.MaxAmount)
-	add(&text, "daily %v", p.DailyAmount)
+	for _, on := range rails {
+		if p.Asset != nil && on.On.Coin.String() == *p.Asset {
+			amount = func(a token.Amount) string { return fmt.Sprintf("%s (%s)", a, on.Coins(a)) }
+		}
+	}
+	for i, limit := range []*token.Amount{p.MaxAmount, p.DailyAmount, p.Above} {
+		if limit != nil {
+			text += ", " + []string{"max", "daily", "approval above"}[i] + " " + amount(*limit)
+		}
+	}
 	add(&text, "%d a day", p.DailyCount)
-	add(&text, "approval above %v", p.Above)
 	add(&text, "guard %d s", p.Guard)
 	add(&text, "%s", p.Asset)
 	if p.Recipients == "book" {
@@ -175,12 +186,13 @@ func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
 		return err
 	}
 	rows := []apikey.Public{}
+	rails, _ := d.Rails(ctx) // as in request
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
 	for _, k := range keys {
 		rows = append(rows, k.Public())
 		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
-			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
+			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions, rails))
 	}
 	return d.Show(rows, b.String())
 }
@@ -195,14 +207,11 @@ type keyRevoke struct {
 func (c keyRevoke) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	by, err := acting(ctx, d, c.Merchant, "")
 	_, unknown := d.Keys.Named(ctx, c.Merchant, c.ID)
-	return change.Change{
-		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
-			"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache),
-		Apply: func(ctx context.Context) (change.Answer, error) {
-			key, err := registry(d).Revoke(ctx, by, c.ID)
-			return change.Answered(err, nil, fmt.Sprint("revoked ", deployed.Stamp(key.RevokedAt)))
-		},
-	}, cmp.Or(err, unknown)
+	return change.Write(fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds "+
+		"after. This cannot be undone.", c.ID, c.Merchant, d.KeyCache), "revoked", func(ctx context.Context) error {
+		_, err := registry(d).Revoke(ctx, by, c.ID)
+		return err
+	}), cmp.Or(err, unknown)
 }
 
 type keyRevokeAll struct {

@@ -129,7 +129,6 @@ type merchantSuspend struct {
 	Reason string `required:"" help:"Why; shown in lists and in the audit log, and not to the merchant."`
 }
 
-// Change suspends a merchant. A suspended merchant gets the new reason.
 func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	return c.change(ctx, d, "suspended", func(t *apikey.Terms) (text, loosens string) {
 		t.Suspended = c.Reason
