@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strconv"
 	"strings"
@@ -146,11 +147,10 @@ func (p *payout) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, chosen, err := assetsOf(ctx, p.api, p.Asset) // "" is perhaps of a variable that is not set
-	if err != nil {
+	var all []remit.ListedAsset
+	if all, p.coin, err = assetsOf(ctx, p.api, p.Asset); err != nil { // "" is perhaps of a variable that is not set
 		return err
 	}
-	p.coin = chosen
 	bad, err := p.parse(file, all)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
@@ -223,19 +223,21 @@ func (p *payout) pay(ctx context.Context, rows []*payRow) error {
 // ask requests a payment until its outcome is known or the time is over. After a request without an answer, of this
 // run or the one before, which may still be carried out, or beside a proposal, a refusal leaves the outcome unknown.
 func (p *payout) ask(ctx context.Context, key string, asked any) (remit.Payment, error) {
-	lost, ctx := time.Now().Before(p.open), touching(ctx, p.results())
+	lost := time.Now().Before(p.open)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		_ = os.Chtimes(p.results(), time.Time{}, time.Now()) // just before each request leaves
+	}})
 	made, err := retried(ctx, p.Patience, func() (remit.Payment, error) {
 		made, err := p.api.Attempt(ctx, key, asked)
 		o, is := errors.AsType[*remit.OutcomeUnknown](err)
 		lost = lost || is && o.Last.Status != 429 && !strings.Contains(string(o.Last.Body), "payment_rail_unavailable")
 		return made, err
 	})
-	if refusal, is := errors.AsType[*remit.Refused](err); is && refusal.Code != "idempotency_key_reused" &&
-		(lost || refusal.Code == "proposal_open") {
+	switch refusal, is := errors.AsType[*remit.Refused](err); {
+	case is && refusal.Code == "proposal_open":
+		err = errors.New(refusal.Error() + "; its proposal may still pay: have it approved or cancelled")
+	case is && lost && refusal.Code != "idempotency_key_reused":
 		err = errors.New(refusal.Error() + ", but one before may still pay: run the same command again in 71 seconds")
-		if refusal.Code == "proposal_open" {
-			err = errors.New(refusal.Error() + "; its proposal may still pay: have it approved or cancelled")
-		}
 	}
 	return made, err
 }

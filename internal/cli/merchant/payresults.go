@@ -2,11 +2,9 @@ package merchant
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -176,11 +174,4 @@ func (p *payout) match(made remit.Payment) bool {
 		}
 	}
 	return ours
-}
-
-// touching returns a context in which each request renews a file's time just before it leaves.
-func touching(ctx context.Context, file string) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		_ = os.Chtimes(file, time.Time{}, time.Now())
-	}})
 }
