@@ -155,6 +155,9 @@ func (p *payout) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
+	if more := len(bad) - 20; more > 0 {
+		bad = append(bad[:20], "and "+counted(more, "more wrong row"))
+	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: nothing was paid; correct these rows:\n  %s", p.File, strings.Join(bad, "\n  "))
 	}
