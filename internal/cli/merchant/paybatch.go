@@ -123,7 +123,8 @@ func (p *payout) begun(ctx context.Context, first remit.Payment) (batch bool, _ 
 	}
 	if p.Batch != batch {
 		p.Batch = batch
-		fmt.Fprintf(p.out, "this run was begun with --batch=%t, and goes on so\n", batch)
+		how := map[bool]string{true: "with", false: "without"}[batch]
+		fmt.Fprintf(p.out, "this run was begun %s --batch, and goes on so\n", how)
 	}
 	if batch {
 		return true, nil
