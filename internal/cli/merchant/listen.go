@@ -74,17 +74,18 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 	if err := join(ctx, api, "remit listen"); err != nil {
 		return "", err
 	}
-	if c.Key == "" {
-		fmt.Fprintf(r.out, "Paste this in another terminal to receive an event:\n\n"+
-			"  curl -s %s/send-payment -H 'x-api-key: %s' \\\n"+
-			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`+"\n\n",
-			api.URL, api.Key, strings.Repeat("2", 40))
-	}
 	w, err := api.CreateWebhook(ctx, remit.CreateWebhookRequest{URL: at, Description: "remit listen"})
 	if err != nil {
 		return "", fmt.Errorf("registering %s: %w", at, err)
 	}
 	r.secret = w.Secret
+	curl := fmt.Sprintf(`%s/webhooks/%s/test -X POST -H "x-api-key: $REMIT_API_KEY"`, api.URL, w.ID)
+	if c.Key == "" {
+		curl = fmt.Sprintf("%s/send-payment -H 'x-api-key: %s' \\\n"+
+			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`,
+			api.URL, api.Key, strings.Repeat("2", 40))
+	}
+	fmt.Fprintf(r.out, "Paste this in another terminal to receive an event:\n\n  curl -s %s\n\n", curl)
 	return w.ID, nil
 }
 

@@ -98,7 +98,8 @@ func TestListen(t *testing.T) {
 		{"payment.failed", string(failing[1]), `payment\.failed     verified  1 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 	} {
 		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
-		out.Await(t, "Listening at")
+		guidetest.Run(t, out.Await(t, "curl"), "$REMIT_API_KEY", api.Key)
+		out.Await(t, "webhook.test")
 		must.Get(api.Attempt(t.Context(), "", remit.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}))(t)
 		if line := out.Await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {
 			t.Errorf("it printed %q", line)
