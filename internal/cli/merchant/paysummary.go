@@ -171,8 +171,8 @@ func consent(ctx context.Context, out io.Writer) error {
 }
 
 // compare returns a warning for each row to pay whose address may be mistaken for that of another row, of the file's
-// results, or of the newest 1,000 entries of the address book, payments or proposals, as far as the key may read. It also
-// notes the rows that another run or program has paid or proposed, by these results, payments and proposals.
+// results, or of the newest 1,000 entries of the address book, payments or proposals, as far as the key may read. It
+// also notes the rows that another run or program has paid or proposed, by these results, payments and proposals.
 func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 	type ends [4]byte
 	known, named := map[ends][]token.Address{}, map[token.Address]string{}
@@ -182,7 +182,7 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 			named[a], known[of(a)] = name, append(known[of(a)], a)
 		}
 	}
-	elsewhere := map[[3]string]string{} // places of payments by their content
+	elsewhere := map[[3]string]string{} // places of payments by recipient, whole tokens and reference
 	note := func(m remit.Payment, place string) {
 		n := 0
 		_, _ = fmt.Sscanf(m.Reference, batchReference, &n) // of this run, perhaps of another process
@@ -190,7 +190,7 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 			(m.Failure == nil || !slices.Contains(paidNobody, string(m.Failure.Code)))
 		for _, e := range append(m.Payments, remit.BatchEntry{To: m.To, Amount: m.Amount, Reference: m.Reference}) {
 			if learn(e.To, "paid or proposed before"); other {
-				elsewhere[[3]string{e.To, e.Amount.String(), noFormula(e.Reference)}] = place
+				elsewhere[[3]string{e.To, tokens(e.Amount, p.coin.Decimals), noFormula(e.Reference)}] = place
 			}
 		}
 	}
@@ -210,18 +210,22 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 				continue
 			}
 			learn(was[6], "in the results of this file")
-			if filepath.Clean(file) != filepath.Clean(p.results()) && was[13] == p.coin.Asset {
-				elsewhere[[3]string{was[6], was[7], was[9]}] = filepath.Base(file)
+			row, place := [3]string{was[6], was[11], was[9]}, filepath.Base(file)
+			if was[13] != p.coin.Asset {
+				place = cmp.Or(elsewhere[row], place+" (another asset: "+was[13]+")")
+			}
+			if filepath.Clean(file) != filepath.Clean(p.results()) {
+				elsewhere[row] = place
 			}
 		}
 	}
 	for _, was := range p.earlier() { // somebody has agreed to the rows of the run's own results
-		delete(elsewhere, [3]string{was[6], was[7], was[9]})
+		delete(elsewhere, [3]string{was[6], was[11], was[9]})
 	}
 	for _, r := range p.rows {
 		r.before = r.status
 		if learn(r.to.String(), fmt.Sprint("line ", r.line)); r.status == "" {
-			r.elsewhere = elsewhere[[3]string{r.to.String(), r.amount.String(), noFormula(r.reference)}]
+			r.elsewhere = elsewhere[[3]string{r.to.String(), r.amount.Tokens(p.coin.Decimals), noFormula(r.reference)}]
 		}
 	}
 	warned := map[token.Address]bool{}
