@@ -111,7 +111,7 @@ var problems = []struct {
 	{store.ErrNotFound, refusal(http.StatusNotFound, "transaction_not_found", "No such transaction.")},
 	{webhook.ErrNotFound, refusal(http.StatusNotFound, "webhook_not_found", "No such webhook.")},
 	{webhook.ErrDeliveryNotFound, refusal(http.StatusNotFound, "delivery_not_found", "No such delivery.")},
-	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
+	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks. First POST /webhooks/{id}/delete.")},
 	{webhook.ErrDisabled, refusal(http.StatusConflict, "webhook_disabled",
 		"The webhook is disabled and is sent nothing. Enable it first.")},
 	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1,
