@@ -32,8 +32,8 @@ type Command struct {
 // shutdownWait is how long requests under way may take when the server is stopped.
 const shutdownWait = 10 * time.Second
 
-// Run serves the stack until ctx ends, then lets requests under way finish. It writes the welcome and a line for each
-// request to out, from several goroutines at once, and logs to standard error.
+// Run serves the stack until ctx ends, then lets requests under way finish. It writes the welcome and the access log
+// to out, from several goroutines at once, and logs to standard error.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
 	listener, err := net.Listen("tcp", c.Listen)
@@ -45,7 +45,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		return errors.Join(err, listener.Close())
 	}
 	server := &http.Server{
-		Handler:           accessLog(toTheEnd(stack.handler), out, time.Now),
+		Handler:           accessLog(toTheEnd(stack.handler), out, c.LogLevel, time.Now),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		// OPTIONS * is a route that does not exist, like any other.
 		DisableGeneralOptionsHandler: true,
@@ -102,23 +102,24 @@ func isTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// accessLog writes a line for every request that next has answered: columns to a terminal, JSON to anything else. The
-// value of a request's header is never written, and a path is escaped, since it must not control a terminal.
-func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Handler {
+// accessLog writes a line for each request that next has answered, from level warn on without GETs: columns to a
+// terminal, JSON to anything else. It writes no header's value, and escapes paths: they must not control a terminal.
+func accessLog(next http.Handler, out io.Writer, level slog.Level, now func() time.Time) http.Handler {
 	columns, objects := log.New(out, "", 0), slog.New(slog.NewJSONHandler(out, nil))
 	terminal := isTerminal(out)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := now()
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r)
-		path, took := r.URL.EscapedPath(), float64(now().Sub(began).Microseconds())/1000
-		if terminal {
+		switch path, took := r.URL.EscapedPath(), float64(now().Sub(began).Microseconds())/1000; {
+		case level > slog.LevelInfo && r.Method == http.MethodGet:
+		case terminal:
 			columns.Printf("%s %d %-4s %-40s %7.1f ms", began.Format(time.TimeOnly), seen.status, r.Method, path, took)
-			return
+		default:
+			objects.LogAttrs(r.Context(), slog.LevelInfo, "request",
+				slog.String("method", r.Method), slog.String("path", path), slog.Int("status", seen.status),
+				slog.Float64("duration_ms", took), slog.String("request_id", seen.Header().Get("X-Request-Id")))
 		}
-		objects.LogAttrs(r.Context(), slog.LevelInfo, "request",
-			slog.String("method", r.Method), slog.String("path", path), slog.Int("status", seen.status),
-			slog.Float64("duration_ms", took), slog.String("request_id", seen.Header().Get("X-Request-Id")))
 	})
 }
 

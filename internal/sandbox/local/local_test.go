@@ -60,11 +60,13 @@ func start(t *testing.T, flags ...string) error {
 	return command.Run(ctx, io.Discard)
 }
 
-// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer the terminal on which the log is read.
+// TestAccessLogShowsPathsEscaped: a stranger's path must not steer the terminal, and GETs must not hide payments.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
 	api, out := localtest.Stack(t)
-	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if line := out.Await(t, `"path":"/%1b[2J%c2%9b%00"`); !strings.Contains(line, `"status":404`) {
+	for _, method := range []string{"GET", "DELETE"} {
+		raw(t, api, method+" /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	if line := out.Await(t, "%1b"); !strings.Contains(line, `"DELETE","path":"/%1b[2J%c2%9b%00","status":404`) {
 		t.Errorf("logged %s", line)
 	}
 }

@@ -47,13 +47,13 @@ type Settings struct {
 	KeyCreation string        `enum:"public,operator," default:"" help:"Who makes keys. Empty: public; with --rpc operator."`
 	SilentAfter time.Duration `hidden:""` // of tests, in place of five minutes
 	Version     string        `kong:"-"`  // of the program, which /docs shows
-	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment."`
+	LogLevel    slog.Level    `default:"warn" help:"debug, info, warn or error; info logs each payment and GET."`
 }
 
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
 	Chain       string        `enum:"ethereum,arc" default:"ethereum" help:"arc: the token pays gas, blocks are final at once."`
-	ChainListen string        `default:"127.0.0.1:8545" help:"Where the chain serves JSON-RPC; a second: the next port."`
+	ChainListen string        `default:"127.0.0.1:8545" help:"Where the chain serves JSON-RPC; a second: next port."`
 	BlockTime   time.Duration `help:"Time between blocks. 0: 1s, with --rpc as in docs/chains.md."`
 	Wallets     int           `default:"4" help:"How many funded test wallets there are."`
 }
