@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -139,8 +140,14 @@ func Shared(t *testing.T) *remit.Client {
 		if err := Parse(&command, append(free, "--rail=usdc", "--rail=eurc")...); err != nil {
 			t.Fatal(err)
 		}
-		out := NewScreen(nil)
-		go func() { _ = command.Run(context.Background(), out) }()
+		ended := make(chan struct{})
+		out := NewScreen(ended)
+		go func() {
+			defer close(ended)
+			if err := command.Run(context.Background(), out); err != nil {
+				fmt.Fprintln(os.Stderr, "the shared stack ended:", err)
+			}
+		}()
 		shared.url = Merchant(t, out).URL
 	})
 	return client(t, shared.url)
