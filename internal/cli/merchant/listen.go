@@ -79,7 +79,7 @@ func (c *Listen) register(ctx context.Context, api *remit.Client, at string, r *
 		return "", fmt.Errorf("registering %s: %w", at, err)
 	}
 	r.secret = w.Secret
-	curl := fmt.Sprintf(`%s/webhooks/%s/test -X POST -H "x-api-key: $REMIT_API_KEY"`, api.URL, w.ID)
+	curl := fmt.Sprintf(`%s/webhooks/%s/test -X POST -H "x-api-key: ${REMIT_API_KEY:?is not set here}"`, api.URL, w.ID)
 	if c.Key == "" {
 		curl = fmt.Sprintf("%s/send-payment -H 'x-api-key: %s' \\\n"+
 			`    -H 'Content-Type: application/json' -d '{"to":"0x%s","amount":1000000}'`,

@@ -3,7 +3,9 @@ package merchant_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,9 @@ import (
 )
 
 const payee = "0x2222222222222222222222222222222222222222"
+
+// somebody is a recipient of one test alone.
+func somebody() string { return fmt.Sprintf("0x%020[1]d%020[1]d", rand.Uint64()) }
 
 func TestMain(m *testing.M) { os.Exit(localtest.Main(m, new(string))) }
 
@@ -98,7 +103,7 @@ func TestListen(t *testing.T) {
 		{"payment.failed", string(failing[1]), `payment\.failed     verified  1 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 	} {
 		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--body")
-		guidetest.Run(t, out.Await(t, "curl"), "$REMIT_API_KEY", api.Key)
+		guidetest.Run(t, "REMIT_API_KEY="+api.Key+"\n"+out.Await(t, "curl"))
 		out.Await(t, "webhook.test")
 		must.Get(api.Attempt(t.Context(), "", remit.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}))(t)
 		if line := out.Await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {
@@ -190,7 +195,8 @@ const onThePage = "http://127.0.0.1:8080"
 
 // TestREADME pays as README.md does and is answered as it says, in all but hashes.
 func TestREADME(t *testing.T) {
-	api := stack(t)
+	t.Parallel()
+	api, _ := localtest.Stack(t) // whose ready-made key it pays with
 	final := `echo; for i in $(seq 300); do curl -s "` + onThePage + `/transactions?idempotency_key=inv-2041" ` +
 		`-H "x-api-key: $KEY" | grep -q confirmed && break; sleep 0.2; done`
 	lines := strings.Replace(guidetest.Read(t, root, "README.md", "export KEY="), "sleep 4", final, 1)
@@ -214,7 +220,7 @@ func TestWebhooksPage(t *testing.T) {
 	for interpreter, program := range map[string]string{
 		tooltest.Path(t, what, ".cache/py/bin/python"): "import json", tooltest.Program(t, what, "node"): "const http",
 	} {
-		api := localtest.Shared(t)
+		api, _ := localtest.Stack(t)
 		free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		_, port, _ := net.SplitHostPort(free.Addr().String())
 		must.OK(t, free.Close())

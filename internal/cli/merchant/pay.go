@@ -60,9 +60,10 @@ func (e *Ended) ExitCode() int { return e.status }
 // A payout is one run of `remit pay`.
 type payout struct {
 	*Pay
-	api  *remit.Client
-	rows []*payRow
-	coin remit.ListedAsset // of every row; while the file is read, the one asked for or the default
+	api   *remit.Client
+	rows  []*payRow
+	coin  remit.ListedAsset // of every row; while the file is read, the one asked for or the default
+	named bool              // the file has a column of assets
 
 	out     io.Writer
 	number  int        // of the next numbered payment; see paybatch.go

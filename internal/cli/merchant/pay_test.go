@@ -78,7 +78,7 @@ func TestPayNamesEveryBadRow(t *testing.T) {
 // runs, and a changed row is a payment that the command tells of before it asks.
 func TestPayPaysEachRowOnce(t *testing.T) {
 	api := stack(t)
-	payee, other := "0x"+strings.Repeat("4", 40), "0x"+strings.Repeat("6", 40) // of this test alone
+	payee, other := somebody(), somebody()
 	file := filepath.Join(t.TempDir(), strings.Repeat("a long name ", 15)+".csv")
 	must.OK(t, os.Rename(write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n"), file))
 	pays(t, api, file, "--dry-run", 0, `2 rows, 3\.5 USDC in all, 2 at most in one, at `+api.URL+"\n")
@@ -128,6 +128,13 @@ func TestPayUnderAnotherName(t *testing.T) {
 	if status, said := pay(t, api, file, "--yes --run=Sep"); status != 2 || strings.Contains(said, "paid elsewhere") ||
 		!strings.Contains(other, "paid elsewhere  4 rows") {
 		t.Errorf("a run that was begun ended with %d:\n%s", status, said)
+	}
+	must.Get(api.Attempt(t.Context(), "", remit.Order{To: payee, Amount: "1077", Reference: "salary 77"}))(t)
+	for newer, seen := range map[int]bool{999: true, 1000: false} {
+		_, said := pay(t, crowded(t, api, "/transactions", newer), write(t, salaries(77)), "--dry-run")
+		if strings.Contains(said, "paid elsewhere  1 row") != seen {
+			t.Errorf("below %d newer payments:\n%s", newer, said)
+		}
 	}
 }
 
@@ -231,7 +238,7 @@ func TestPayWarnsOfResemblingAddresses(t *testing.T) {
 // TestPayAcrossFailures: lost answers, overload and refusals of single rows.
 func TestPayAcrossFailures(t *testing.T) {
 	api := stack(t)
-	payee, tooMuch := "0x"+strings.Repeat("5", 40), strings.Repeat("9", 30)
+	payee, tooMuch := somebody(), strings.Repeat("9", 30)
 	var calls atomic.Int64
 	var deaf atomic.Bool // every answer to a payment is lost
 	var results string

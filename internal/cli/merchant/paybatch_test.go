@@ -37,6 +37,26 @@ func before(t *testing.T, api string, take func(w http.ResponseWriter, r *http.R
 	return between
 }
 
+// crowded serves api, with more entries in a list, newer than its own.
+func crowded(t *testing.T, api *remit.Client, path string, newer int) *remit.Client {
+	t.Helper()
+	between := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
+		if r.Method != http.MethodGet || r.URL.Path != path {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		page := strings.ReplaceAll(answer.Body.String(), devAsset, strings.ToLower(devAsset)) // the same asset
+		if !r.URL.Query().Has("idempotency_key") {
+			entries := strings.Repeat(`{"status":"expired","created_at":"2999-01-01T00:00:00Z"},`, newer)
+			page = strings.Replace(page, `"data":[`, `"data":[`+entries, 1)
+		}
+		_, _ = io.WriteString(w, page)
+		return true
+	})
+	return &remit.Client{URL: between.URL, Key: api.Key}
+}
+
 const devAsset = "eip155:1337/erc20:0x5a393Bc7930B1e07ec535d04c384B4523181d11F"
 
 // salaries are rows of a file: each has an amount of its own, by which the balance of

@@ -92,6 +92,7 @@ func (p *payout) parse(file []byte, all []remit.ListedAsset) (bad []string, err 
 		line, _ := f.FieldPos(0)
 		row := &payRow{line: line, asset: p.coin}
 		if i, there := f.column["asset"]; there {
+			p.named = true
 			row.asset, err = assetOf(all, cmp.Or(strings.TrimSpace(fields[i]), "default"))
 		}
 		if err == nil {

@@ -110,8 +110,7 @@ func (p *payout) unfinished() (goesOn bool, open time.Time) {
 	return goesOn, open
 }
 
-// recall takes the final outcomes of single rows from the results, if these have the run's first payment. Other rows
-// are requested again with their keys.
+// recall takes final outcomes of single rows from results with the run's first payment; the rest is requested again.
 func (p *payout) recall() {
 	ends := map[string][]string{}
 	for _, was := range p.earlier() {
@@ -154,8 +153,7 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
 }
 
-// match notes a single payment of this run, known by its key, for its row or for a row that the file lacks. It reports
-// whether it is one.
+// match notes a single payment of this run, by its key, for its row or as one that the file lacks; false: it is none.
 func (p *payout) match(made remit.Payment) bool {
 	key := made.IdempotencyKey
 	if !strings.EqualFold(made.Asset, p.coin.Asset) {

@@ -210,17 +210,19 @@ func (p *payout) compare(ctx context.Context) (warnings []string, err error) {
 				continue
 			}
 			learn(was[6], "in the results of this file")
-			row, place := [3]string{was[6], was[11], was[9]}, filepath.Base(file)
-			if was[13] != p.coin.Asset {
-				place = cmp.Or(elsewhere[row], place+" (another asset: "+was[13]+")")
+			row, place := [3]string{was[6], tokens(remit.Amount(was[7]), p.coin.Decimals), was[9]}, filepath.Base(file)
+			if was[13] != p.coin.Asset { // the list may have lost its asset, unless the user names this one
+				row[1] = was[11]
+				place = cmp.Or(elsewhere[row], place+" (in "+was[13]+"; add --asset "+p.coin.Token+" to pay it too)")
 			}
-			if filepath.Clean(file) != filepath.Clean(p.results()) {
+			own := filepath.Clean(file) == filepath.Clean(p.results())
+			if !own && (was[13] == p.coin.Asset || !p.named && p.Asset == "default") {
 				elsewhere[row] = place
 			}
 		}
 	}
 	for _, was := range p.earlier() { // somebody has agreed to the rows of the run's own results
-		delete(elsewhere, [3]string{was[6], was[11], was[9]})
+		delete(elsewhere, [3]string{was[6], tokens(remit.Amount(was[7]), p.coin.Decimals), was[9]})
 	}
 	for _, r := range p.rows {
 		r.before = r.status

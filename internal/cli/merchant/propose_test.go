@@ -1,9 +1,6 @@
 package merchant_test
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -77,21 +74,7 @@ func TestProposeAFile(t *testing.T) {
 	}
 	for newer, says := range map[int]string{9_000: `(?s)proposed before +2 rows.*to propose +nothing\n`,
 		10_001: `nothing was proposed: over 10,000 proposals are newer`} {
-		many := before(t, api.URL, func(w http.ResponseWriter, r *http.Request, proxy http.Handler) bool {
-			if r.Method != http.MethodGet || r.URL.Path != "/proposals" {
-				return false
-			}
-			answer := httptest.NewRecorder()
-			proxy.ServeHTTP(answer, r)
-			page := strings.ReplaceAll(answer.Body.String(), devAsset, strings.ToLower(devAsset)) // the same asset
-			if !r.URL.Query().Has("idempotency_key") {
-				ended := strings.Repeat(`{"status":"expired","created_at":"2999-01-01T00:00:00Z"},`, newer)
-				page = strings.Replace(page, `"data":[`, `"data":[`+ended, 1)
-			}
-			_, _ = io.WriteString(w, page)
-			return true
-		})
-		pays(t, &remit.Client{URL: many.URL, Key: api.Key}, write(t, header+b+a), "--propose --run=r", newer/10_000, says)
+		pays(t, crowded(t, api, "/proposals", newer), write(t, header+b+a), "--propose --run=r", newer/10_000, says)
 	}
 	try(a+b, "r --propose --not-before=2999-01-01T00:00:00Z", 1,
 		`nothing was proposed: this run was proposed without --not-before \(prp_\w+ is awaiting_approval\); repeat`)
