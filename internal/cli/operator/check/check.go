@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
@@ -92,7 +93,12 @@ func (e *examination) checks(ctx context.Context) []check {
 		r.nodes, r.noNodes = on.Nodes(ctx) // which several checks share
 		r.wallets, r.noWallets = on.Wallets(ctx)
 		r.rules, r.noRules = on.Rules(ctx)
-		for _, c := range append(r.ofRail(), r.ofWallets()...) {
+		of := append(r.ofRail(), r.ofWallets()...)
+		kept := func(w wallet.Registration) bool { return w.State != wallet.Retired }
+		if on.On.Settings.Closed && r.noWallets == nil && !slices.ContainsFunc(r.wallets, kept) {
+			of = of[:1] // the registry: no payment needs the rest
+		}
+		for _, c := range of {
 			if len(e.rails) > 1 {
 				c.name = on.Name() + ": " + c.name
 			}

@@ -220,7 +220,7 @@ func (e *examination) isFunded(ctx context.Context, r wallet.Registration) (stri
 func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	err := e.noWallets
 	paying := func(r wallet.Registration) bool { return r.State == wallet.Active || r.State == wallet.Assigned }
-	if err == nil && !slices.ContainsFunc(e.wallets, paying) {
+	if err == nil && !e.On.Settings.Closed && !slices.ContainsFunc(e.wallets, paying) {
 		err = errors.New("no wallet may pay")
 	}
 	for _, r := range e.wallets {

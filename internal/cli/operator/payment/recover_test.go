@@ -51,11 +51,11 @@ func TestRecoverHoldsEveryRail(t *testing.T) {
 	if !strings.Contains(out, "  scheduled ") || strings.Count(out, "prp_") != 1 {
 		t.Errorf("what a run would release: %v\n%s", err, out)
 	}
-	terminal := os.Stderr
-	os.Stderr = must.Get(os.Create(filepath.Join(t.TempDir(), "terminal")))(t)
+	terminal, file := os.Stderr, filepath.Join(t.TempDir(), "terminal")
+	os.Stderr = must.Get(os.Create(file))(t)
 	_, err = operatortest.Local(t.Context(), local, "recover", "--rail", "usdc@devnet", "--yes")
-	said := string(must.Get(os.ReadFile(os.Stderr.Name()))(t))
-	if os.Stderr = terminal; !strings.HasPrefix(said, "x@seven on chain 7: "+id.Address.String()) {
+	os.Stderr = terminal
+	if said := string(must.Get(os.ReadFile(file))(t)); !strings.HasPrefix(said, "x@seven on chain 7: "+id.Address.String()) {
 		t.Errorf("the rail is not named: %s", said)
 	}
 	if w, unread := tables.Wallet(t.Context(), id); err == nil || unread != nil || !w.Suspect() {
