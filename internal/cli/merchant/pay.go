@@ -34,7 +34,8 @@ type Pay struct {
 	DryRun     bool          `help:"Show the payments, and pay nothing."`
 	Yes        bool          `help:"Do not ask."`
 	Duplicates bool          `help:"Pay rows that repeat an earlier row too, without asking."`
-	Again      bool          `help:"Pay rows that were perhaps paid before too, without asking."`
+	Again      bool          `help:"Pay rows too that another run or program has paid, without asking."`
+	Changed    bool          `help:"Pay rows too that this run has paid with another amount or reference."`
 	Wait       bool          `help:"Wait until every payment is final."`
 	Patience   time.Duration `default:"2m" help:"How long to retry a row without an answer."`
 }

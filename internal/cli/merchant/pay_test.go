@@ -92,12 +92,12 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		payee + ",1500000,Zürich; May\n"
 	must.OK(t, os.WriteFile(file, []byte(again), 0o600))
 	for _, says := range []string{`line 4 repeats line 3`, `paid or pending 1 row,`,
-		`not in the file 1 row that this run paid`, `this run has 1 row otherwise; restore or remove it, or add --again`} {
+		`not in the file 1 row that this run paid`, `this run has 1 row otherwise; restore or remove it, or add --changed`} {
 		pays(t, api, file, "--yes --wait", 1, says)
 	}
-	pays(t, api, file, "--yes --wait --duplicates", 1, "add --again")
-	pays(t, api, file, "--yes --wait --again", 1, `the file has 1 repeat; remove them, or add --duplicates`)
-	pays(t, api, file, "--yes --wait --again --duplicates", 0, "")
+	pays(t, api, file, "--yes --wait --duplicates --again", 1, "add --changed")
+	pays(t, api, file, "--yes --wait --changed", 1, `the file has 1 repeat; remove them, or add --duplicates`)
+	pays(t, api, file, "--yes --wait --changed --duplicates", 0, "")
 	pays(t, api, file, "--yes --wait", 3, "")
 	for address, want := range map[string]string{payee: "3000000", other: "4000001"} {
 		if have, err := api.Balance(t.Context(), address); err != nil || have.Balance.String() != want {
@@ -178,7 +178,7 @@ func TestPayFileSavedAgain(t *testing.T) {
 	ends(3, `nothing new: 3 rows, 3 USDC, since `+day+`, confirmed before`, "")
 	must.OK(t, os.WriteFile(file, []byte(rows("123", "salary Ada", "José")), 0o600))
 	ends(1, `(?s)line 2 repeats a row that this run has as "00123": 1 USDC .*nothing was paid`, "")
-	ends(0, `confirmed: 3 rows.*; made now: 1 row, 1 USDC; before: 2 rows, 2 USDC, since `+day, "--again")
+	ends(0, `confirmed: 3 rows.*; made now: 1 row, 1 USDC; before: 2 rows, 2 USDC, since `+day, "--changed")
 	ends(3, `not in the file 1 row that this run paid`, "")
 	ends(0, `confirmed: 3 rows`, "--again --run July/1")
 	must.OK(t, os.WriteFile(file, []byte(strings.Replace(rows("123", "salary Ada", "José"), "1,sal", "1.5,sal", 1)), 0o600))

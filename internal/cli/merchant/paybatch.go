@@ -103,8 +103,8 @@ func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment,
 			return nil, fmt.Errorf("reading what this run has paid: %w", err)
 		}
 		if !strings.EqualFold(one.Asset, p.coin.Asset) {
-			return nil, fmt.Errorf("this run has paid %s; if this file is of the same payout, add --asset %s, "+
-				"else another --run", one.Token, one.Asset)
+			return nil, fmt.Errorf("this run has paid %s: give this file another --run; only if it is the same "+
+				"payout, add --asset %s", one.Token, one.Asset)
 		}
 		stored = append(stored, one)
 	}
@@ -258,7 +258,7 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 		_, was := p.repeats()
 		if err = p.look(ctx, true); err != nil {
 			return p.stop(rows, unknown, Plain(err))
-		} else if _, now := p.repeats(); len(now) > len(was) && !p.Again {
+		} else if _, now := p.repeats(); len(now) > len(was) && !p.Changed {
 			return false, errors.New("a row was paid under another reference meanwhile; run the same command again")
 		}
 		if *stale++; p.number > before {

@@ -31,8 +31,7 @@ func (p *payout) results() string {
 	return p.File + "." + url.PathEscape(p.Name) + ".results.csv"
 }
 
-// write replaces the earlier results atomically: readers, also after a kill, find the old file or the new one.
-// It keeps results that are less than age old.
+// write replaces results older than age atomically: a reader, also after a kill, finds the old file or the new one.
 func (p *payout) write(age time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

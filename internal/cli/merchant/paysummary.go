@@ -86,7 +86,7 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "  failed before   %s: paid nobody, so its rows are paid again\n", batch)
 	}
 	if n := len(p.lacking); n > 0 && !p.Propose {
-		fmt.Fprintf(out, "  not in the file %s that this run paid (files without --run are one run)\n", counted(n, "row"))
+		fmt.Fprintf(out, "  not in the file %s that this run paid (a run may have several files)\n", counted(n, "row"))
 	}
 	if fresh.rows == 0 {
 		fmt.Fprintf(out, "  %-16snothing\n", "to "+do)
@@ -112,10 +112,10 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	case !p.Yes:
 		return consent(ctx, out)
 	case elsewhere.rows > 0 && !p.Again:
-		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; name that --run, "+
-			"or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
-	case len(changed) > 0 && !p.Again:
-		return fmt.Errorf("nothing was %s: this run has %s otherwise; restore or remove it, or add --again to %s it too",
+		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; use the --run "+
+			"of that payout (none if it had none), or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
+	case len(changed) > 0 && !p.Changed:
+		return fmt.Errorf("nothing was %s: this run has %s otherwise; restore or remove it, or add --changed to %s it too",
 			done, counted(len(changed), "row"), do)
 	case len(twins) > 0 && !p.Duplicates:
 		return fmt.Errorf("nothing was %s: the file has %s; remove them, or add --duplicates to %s them too",

@@ -70,7 +70,7 @@ func TestProposeAFile(t *testing.T) {
 	}
 	for _, rows := range []string{a + c, c + a} {
 		try(rows, "r --propose", 1, `(?s)proposed before +1 row,.*to propose +1 row.*`+
-			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --again`)
+			`line \d repeats a row that this run has as "b": 1 USDC .*nothing was proposed: .* add --changed`)
 	}
 	for newer, says := range map[int]string{9_000: `(?s)proposed before +2 rows.*to propose +nothing\n`,
 		10_001: `nothing was proposed: over 10,000 proposals are newer`} {
