@@ -26,7 +26,7 @@ type Pay struct {
 	File       string        `arg:"" type:"existingfile" help:"CSV: address, amount or amount_units, reference, asset."`
 	URL        string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key        string        `env:"REMIT_API_KEY" required:"" help:"API key. Another merchant's key pays all again."`
-	Name       string        `name:"run" placeholder:"NAME" help:"Name of this payout. Another name is another payout."`
+	Name       string        `name:"run" default:" " placeholder:"NAME" help:"Another name is another payout."`
 	Asset      string        `default:"default" help:"What to pay if the file does not say. A run pays one asset."`
 	Batch      bool          `help:"Pay up to 100 rows in a transaction, all or none. A run keeps its mode."`
 	Propose    bool          `help:"Propose the rows, for another key to approve. Nothing is paid now."`
@@ -141,6 +141,9 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (p *payout) read(ctx context.Context) error {
+	if p.Name == "" {
+		return errors.New("--run is empty, perhaps for an unset variable: name the payout, or leave --run out")
+	}
 	p.Name = strings.TrimSpace(p.Name)
 	if p.Wait && p.Propose || !p.NotBefore.IsZero() && !p.Propose {
 		return errors.New("--wait does not go with --propose, and --not-before only with it")

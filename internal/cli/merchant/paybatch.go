@@ -96,7 +96,6 @@ func (p *payout) free() map[content][]*payRow {
 	return free
 }
 
-// under returns the payment stored under a key, if any.
 func (p *payout) under(ctx context.Context, key string) (stored []remit.Payment, err error) {
 	for one, err := range p.api.List(ctx, url.Values{"idempotency_key": {key}}) {
 		if err != nil {

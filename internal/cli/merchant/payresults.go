@@ -19,11 +19,9 @@ import (
 // lifetime is how long a request may take effect: the client's Remit-Not-After is 30 s ahead, and has 40 s of grace.
 const lifetime = 71 * time.Second
 
-// resultColumns is the header of the file of results.
 var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address",
 	"amount_units", "idempotency_key", "reference", "name", "amount", "created_at", "asset"}
 
-// results is the name of the run's file of results.
 func (p *payout) results() string {
 	if p.Name == "" {
 		return p.File + ".results.csv"

@@ -112,11 +112,11 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 	case !p.Yes:
 		return consent(ctx, out)
 	case elsewhere.rows > 0 && !p.Again:
-		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; use the --run "+
-			"of that payout (none if it had none), or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
+		return fmt.Errorf("nothing was %s: another run or program has paid %s, or is about to; use the --run of that "+
+			"payout (none if it had none), or add --again to %s them once more", done, counted(elsewhere.rows, "row"), do)
 	case len(changed) > 0 && !p.Changed:
-		return fmt.Errorf("nothing was %s: this run has %s otherwise; restore or remove it, or add --changed to %s it too",
-			done, counted(len(changed), "row"), do)
+		return fmt.Errorf("nothing was %s: this run has %s otherwise; restore or remove it, or add --changed to %s it "+
+			"too", done, counted(len(changed), "row"), do)
 	case len(twins) > 0 && !p.Duplicates:
 		return fmt.Errorf("nothing was %s: the file has %s; remove them, or add --duplicates to %s them too",
 			done, counted(len(twins), "repeat"), do)
