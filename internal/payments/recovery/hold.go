@@ -13,11 +13,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// held begins the reason for which Hold pauses a wallet.
-const held = wallet.Suspicion + ": remit recover is at work"
+// held begins the reason for which Hold pauses a wallet; ended is in the one that End leaves.
+const held, ended = wallet.Suspicion + ": remit recover is at work", ": remit recover has ended"
 
-// Unfinished reports whether Hold paused the wallet, and End did not follow: the tables may lack payments of it.
-func Unfinished(w wallet.Wallet) bool { return strings.HasPrefix(w.Paused, held) }
+// Unfinished reports whether a wallet is suspect, and no recovery has ended since: the tables may lack payments of it.
+func Unfinished(w wallet.Wallet) bool { return w.Suspect() && !strings.Contains(w.Paused, ended) }
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
 // that has a key and is not registered is registered as draining: it may have been a merchant's, whose coins must never
@@ -84,7 +84,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 			of, _ := wallets.Find(id.Address)
 			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{},
 				Paused: held, Merchant: of.Merchant}, r.Token.Contract)
-		case err == nil && (Unfinished(w) || w.Paused == wallet.RetiredReason):
+		case err == nil && (strings.HasPrefix(w.Paused, held) || w.Paused == wallet.RetiredReason):
 			return !w.Suspect(), nil
 		case err == nil:
 			err = r.Store.Repause(ctx, id, w.Paused, w.PausedFor(held))
@@ -101,7 +101,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 func (r *Recovery) End(ctx context.Context, ids []wallet.ID, resume bool) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
-		to := w.PausedFor(wallet.Suspicion + ": remit recover has ended")
+		to := w.PausedFor(wallet.Suspicion + ended)
 		if resume {
 			_, to = w.Reasons()
 		}

@@ -186,7 +186,7 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 			left += fmt.Sprintf("\n%s is unreadable, and stays: docs/alarms/UnreadableAlarm.md", w.Address)
 		case c.All && recovery.Unfinished(w.Wallet):
 			w.keeps = w.Paused
-			left += fmt.Sprintf("\n%s stays paused: remit recover has not ended; run it again", w.Address)
+			left += fmt.Sprintf("\n%s stays paused: %s; run remit recover (docs/alarms/WalletPausedAlarm.md)", w.Address, w.Paused)
 		case c.All && alone.MatchString(other):
 			w.keeps = other
 			left += fmt.Sprintf("\n%s stays paused: %s; remit wallet resume %[1]s ends that", w.Address, other)
