@@ -314,11 +314,11 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	case r.State != wallet.Draining && r.State != wallet.Retired:
 		return none, errDraining(c.Address)
 	case !held.Balance.IsZero() && !c.Unswept:
-		return none, fmt.Errorf("wallet %s holds %s; run remit wallet sweep first, or add --unswept", c.Address, holds)
+		return none, fmt.Errorf("wallet %s holds %s; run remit wallet sweep first (--unswept leaves them for good)", c.Address, holds)
 	}
 	return change.Write(fmt.Sprintf("This ends the life of wallet %s, for good. It holds "+
-		"%s.\nNo payment, alarm or check reads it any more, and payments to it are refused. Its key stays where it "+
-		"is; the functions may use one in KMS no more.", c.Address, holds), "retired",
+		"%s, WHICH REMIT CANNOT MOVE AFTERWARDS.\nNo payment, alarm or check reads it any more, and payments to it are "+
+		"refused. Its key stays where it is; the functions may use one in KMS no more.", c.Address, holds), "retired",
 		func(ctx context.Context) error {
 			parts := settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now}
 			switch err := settlement.New(d.Config, parts).Retire(ctx, r.ID, c.Stolen); {
