@@ -39,7 +39,7 @@ type placed struct {
 func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer,
 	error) {
 	var all []chain.LoggedTransfer
-	for first <= last {
+	for first <= last && len(wallets) > 0 { // no wallets would be a filter for all
 		end := min(last, first+n.span.Load()-1)
 		var logs []placed
 		err := n.each(ctx, call("eth_getLogs", &logs, logFilter{hexOf(first), hexOf(end), coin.String(), chain.TransferTopics(wallets)}))
