@@ -28,7 +28,8 @@ const (
 func (e *examination) ofRail() []check {
 	const when = warning | always
 	all := []check{
-		{"registry", always, e.activeWallets, "remit wallet create --stack " + e.Stack + " --rail " + e.Name()},
+		{"registry", always, e.activeWallets,
+			"remit wallet drain ADDRESS --undo, or remit wallet create --stack " + e.Stack + " --rail " + e.Name()},
 		{"nodes agree", when, e.nodesAgree, fmt.Sprintf(`put "%d":{"urls":["https://…"]} into the secret of output `+
 			"RpcSecretArn; replace a node that is down, behind, of another chain or of another's provider "+
 			"(docs/operate.md#change-the-nodes)", e.ChainID)},

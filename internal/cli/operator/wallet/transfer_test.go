@@ -266,7 +266,6 @@ func (e *embedded) want(why, line, pattern string) {
 // play gives the commands of the test's table. A row has its reason, events before the command, the command, and a
 // pattern that its answer or error matches; or, in place of a command, "is" and the state that is shows.
 func (e *embedded) play(events map[string]func(), is func() string) {
-	e.Helper()
 	maps.Copy(events, map[string]func(){"": func() {}, "mend": e.mend, "a second": func() { time.Sleep(time.Second) },
 		"a run": func() { must.OK(e, e.settle(e.T.Context())) }, "no run": func() { e.Hint = noRun }, "runs are cut": func() { e.Hint = e.soon }})
 	for _, c := range tabletest.Read(e.T, nil) {
