@@ -13,11 +13,11 @@ import (
 	"github.com/remit-payouts/remit/internal/payments/wallet"
 )
 
-// held begins the reason for which Hold pauses a wallet; ended is in the one that End leaves.
-const held, ended = wallet.Suspicion + ": remit recover is at work", ": remit recover has ended"
+// Reasons of pauses begin with these: held those of Hold, ended those that End leaves.
+const held, ended = wallet.Suspicion + ": remit recover is at work", wallet.Suspicion + ": remit recover has ended"
 
 // Unfinished reports whether a wallet is suspect, and no recovery has ended since: the tables may lack payments of it.
-func Unfinished(w wallet.Wallet) bool { return w.Suspect() && !strings.Contains(w.Paused, ended) }
+func Unfinished(w wallet.Wallet) bool { return w.Suspect() && !strings.HasPrefix(w.Paused, ended) }
 
 // Hold pauses every wallet that is not retired, and opens those of which the tables have no record, paused. A wallet
 // that has a key and is not registered is registered as draining: it may have been a merchant's, whose coins must never
@@ -101,7 +101,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err er
 func (r *Recovery) End(ctx context.Context, ids []wallet.ID, resume bool) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
-		to := w.PausedFor(wallet.Suspicion + ended)
+		to := w.PausedFor(ended)
 		if resume {
 			_, to = w.Reasons()
 		}

@@ -37,10 +37,10 @@ import (
 
 // TestMove moves coins to an address outside the stack. Commands with one key move them once, even after a lost answer.
 func TestMove(t *testing.T) {
-	reasons, ahead := wallet.Wallet{Paused: "x (by ada at 2000-01-01T00:00:00Z)"}, wallet.Suspicion
+	was, ahead := wallet.Wallet{Paused: "remit recover has ended (by ada at 2000-01-01T00:00:00Z)"}, wallet.Suspicion
 	onChain(t, devnet.Config{}, func(_ *testing.T, e *embedded) {
 		e.play(map[string]func(){"O is inside": func() { e.own(2, wallet.Active) },
-			"W is suspect": func() { must.OK(e, e.tables.Pause(e.ctx, e.id(0), reasons.PausedFor(ahead))) },
+			"W is suspect": func() { must.OK(e, e.tables.Pause(e.ctx, e.id(0), was.PausedFor(ahead))) },
 			"recovered":    func() { ahead += ": remit recover has ended" },
 			"a bad URL":    func() { e.Nodes = map[uint64][]string{e.Config.ChainID: {"nodes"}} }}, nil)
 	})
