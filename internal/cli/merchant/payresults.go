@@ -150,7 +150,7 @@ func (p *payout) lacks(made remit.Payment, key string, e remit.BatchEntry) {
 		made.CreatedAt.UTC().Format(time.RFC3339), p.coin.Asset})
 }
 
-// match notes a single payment of this run, by its key, for its row or as one that the file lacks; false: it is none.
+// match reports whether made is a single payment of this run, and records it for its row or as one the file lacks.
 func (p *payout) match(made remit.Payment) bool {
 	key := made.IdempotencyKey
 	if !strings.EqualFold(made.Asset, p.coin.Asset) {
